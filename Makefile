@@ -1,0 +1,28 @@
+# Two commands are enough on a fresh machine with Python 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := onnx,remote,report,dev
+
+.PHONY: env demo test test-slow bench clean
+
+env: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	touch $@
+
+demo: env
+	$(BIN)/dfml demo
+
+test: env
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+test-slow: env
+	$(BIN)/pytest -m slow
+
+clean:
+	rm -rf $(VENV) demo

@@ -1,0 +1,116 @@
+"""The seam between dfml and everything that answers queries."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, Self, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dfml.errors import BadAnswer, ConfigError
+
+OutputKind = Literal["probs", "top-k", "label"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiSpec:
+    """What is known of an API from the outside."""
+
+    name: str
+    classes: tuple[str, ...]
+    """class names, in the order of the answer's columns"""
+    image: tuple[int, int, int]
+    """(channels, height, width) of what it takes"""
+    output: OutputKind = "probs"
+    """full probabilities, only the largest few, or nothing but the winner"""
+    levels: int | None = None
+    """256 where images travel as 8-bit files; None where floats arrive as they are"""
+    decimals: int | None = None
+    """decimals of an answer; None where it is not rounded"""
+    top_k: int | None = None
+    """how many scores an answer carries when `output` is "top-k" """
+    accuracy: float | None = None
+    """reported accuracy as a fraction, if anybody reported one"""
+
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2:
+            raise ConfigError(f"{self.name}: an API needs at least 2 classes, got {len(self.classes)}; name them all")
+        if len(set(self.classes)) != len(self.classes):
+            twice = sorted({c for c in self.classes if self.classes.count(c) > 1})
+            raise ConfigError(f"{self.name}: class names must differ, but {', '.join(twice)} stands twice; rename one")
+
+    @property
+    def way(self) -> int:
+        """The number of classes."""
+        return len(self.classes)
+
+    def but(self, **changes: object) -> Self:
+        """The same API with some facts changed, as a wrapper needs it."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+@runtime_checkable
+class BlackBox(Protocol):
+    """An image classifier that can be called and nothing else."""
+
+    @property
+    def spec(self) -> ApiSpec: ...
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Class probabilities (n, k), detached, for images (n, c, h, w) in [0, 1]."""
+        ...
+
+
+@runtime_checkable
+class WhiteBox(BlackBox, Protocol):
+    """A black box that also shows its input gradients: only the white-box bound may ask for it."""
+
+    def differentiable(self, images: Tensor) -> Tensor:
+        """Class probabilities (n, k) with the autograd graph back to `images`."""
+        ...
+
+
+def fit_to(images: Tensor, shape: tuple[int, int, int]) -> Tensor:
+    """Images (n, c, h, w) resized and re-channelled to `shape`, as an endpoint does with any upload.
+
+    Grey becomes three equal channels, colour becomes ITU-R 601 luma; other channel counts cannot be converted.
+    """
+    channels, height, width = shape
+    if images.shape[-2:] != (height, width):
+        images = F.interpolate(images, (height, width), mode="bilinear", antialias=True, align_corners=False)
+    if images.shape[1] == channels:
+        return images
+    if images.shape[1] == 1 and channels == 3:
+        return images.expand(-1, 3, -1, -1)
+    if images.shape[1] == 3 and channels == 1:
+        luma = torch.tensor([0.299, 0.587, 0.114], dtype=images.dtype, device=images.device)
+        return (images * luma.view(1, 3, 1, 1)).sum(1, keepdim=True)
+    raise ConfigError(f"cannot turn images of {images.shape[1]} channels into {channels}; pass 1 or 3 channels")
+
+
+def check_answer(spec: ApiSpec, answer: Tensor, count: int) -> Tensor:
+    """`answer` as float32 if it is `count` probability vectors, else `BadAnswer` saying what came back."""
+    if answer.dim() != 2 or answer.shape[0] != count:
+        raise BadAnswer(f"{spec.name}: expected {count} answers of {spec.way} classes, got shape {tuple(answer.shape)}")
+    if answer.shape[1] != spec.way:
+        raise BadAnswer(
+            f"{spec.name}: expected {spec.way} classes ({', '.join(spec.classes[:5])}{', …' * (spec.way > 5)}), "
+            f"got {answer.shape[1]} scores an image"
+        )
+    answer = answer.detach().to(torch.float32)
+    if not bool(torch.isfinite(answer).all()):
+        raise BadAnswer(f"{spec.name}: expected probabilities, got {_first_bad(answer, ~torch.isfinite(answer))}")
+    if bool((answer < 0).any()):
+        raise BadAnswer(f"{spec.name}: expected probabilities, got the negative score {_first_bad(answer, answer < 0)}")
+    # Each of k scores rounded to d decimals is off by at most half a unit of the last one.
+    slack = 1e-3 if spec.decimals is None else spec.way * 0.5 * 10.0**-spec.decimals + 1e-3
+    sums = answer.sum(1)
+    wrong = (sums - 1).abs() > slack
+    if bool(wrong.any()):
+        raise BadAnswer(f"{spec.name}: expected probabilities that sum to 1, got a row that sums to {sums[wrong][0]:.4g}")
+    return answer
+
+
+def _first_bad(answer: Tensor, where: Tensor) -> str:
+    row = int(where.any(1).nonzero()[0])
+    return f"{answer[row][where[row]][0].item():.4g} in the answer to image {row}"

@@ -1,0 +1,48 @@
+"""Everything dfml raises on purpose. Each message is one sentence a user can act on.
+
+    DfmlError
+    ├── ConfigError        a setting, argument or file that cannot be right
+    ├── DataError          real images that are not as their layout promises
+    ├── ArtifactError      a file of ours that is damaged, foreign or of another version
+    └── ApiError           an API, named, and what it did
+        ├── BudgetExceeded     the call would pass the budget, and was not sent
+        ├── BadAnswer          it answered, but not with probabilities
+        ├── RateLimited        it asks us to slow down
+        └── Unreachable        it does not answer
+"""
+
+
+class DfmlError(Exception):
+    """The base of every error that is the input's fault, not the program's."""
+
+
+class ConfigError(DfmlError):
+    """A setting, an argument or a file that cannot be right."""
+
+
+class DataError(DfmlError):
+    """Real images that are not as their layout promises."""
+
+
+class ArtifactError(DfmlError):
+    """A file that dfml wrote, damaged or of another version, or one it did not write."""
+
+
+class ApiError(DfmlError):
+    """Something an API did."""
+
+
+class BudgetExceeded(ApiError):
+    """The call would pass the budget; nothing was sent."""
+
+
+class BadAnswer(ApiError):
+    """The API answered, but not with one probability vector per image."""
+
+
+class RateLimited(ApiError):
+    """The API asks for fewer queries per second."""
+
+
+class Unreachable(ApiError):
+    """The API does not answer."""

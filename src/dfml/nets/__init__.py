@@ -1,0 +1,50 @@
+"""The networks inside APIs and meta models, made from a description that fits into a file."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from torch import Generator
+
+from dfml.errors import ConfigError
+from dfml.nets.blocks import BatchNorm, initialise
+from dfml.nets.conv4 import Conv4
+from dfml.nets.resnet import ResNet
+
+Arch = Literal["conv4", "resnet10", "resnet18"]
+Classifier = Conv4 | ResNet
+
+_PAPER_WIDTH = {"conv4": 32, "resnet10": 64, "resnet18": 64}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetSpec:
+    """Everything that decides the shape of a network's parameters."""
+
+    arch: Arch = "conv4"
+    way: int = 5
+    size: int = 32
+    channels: int = 3
+    width: int = 0
+    """filters of the first layer; 0 takes the paper's 32 for Conv4 and 64 for ResNets"""
+
+    def __post_init__(self) -> None:
+        if self.arch not in get_args(Arch):
+            raise ConfigError(f"unknown architecture {self.arch!r}; choose one of {', '.join(get_args(Arch))}")
+        if self.size < 16:
+            raise ConfigError(f"images of {self.size}x{self.size} are too small; the networks halve 16 or more pixels")
+        if self.width == 0:
+            object.__setattr__(self, "width", _PAPER_WIDTH[self.arch])
+
+    def build(self, *, rng: Generator, batch_norm: BatchNorm = "running") -> Classifier:
+        """A freshly initialised network of this shape."""
+        net: Classifier
+        if self.arch == "conv4":
+            net = Conv4(self.way, width=self.width, size=self.size, channels=self.channels, batch_norm=batch_norm)
+        else:
+            blocks = 1 if self.arch == "resnet10" else 2
+            net = ResNet(self.way, blocks=blocks, width=self.width, channels=self.channels, batch_norm=batch_norm)
+        initialise(net, rng)
+        return net
+
+
+__all__ = ["Arch", "BatchNorm", "Classifier", "NetSpec"]

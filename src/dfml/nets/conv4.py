@@ -1,0 +1,38 @@
+"""The four-block convolutional network of the few-shot literature."""
+
+import torch
+from torch import Tensor, nn
+
+from dfml.nets.blocks import BatchNorm, norm
+
+
+class ConvBlock(nn.Module):
+    """3x3 convolution, BatchNorm, ReLU, 2x2 max-pooling."""
+
+    def __init__(self, inputs: int, width: int, batch_norm: BatchNorm) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, width, 3, padding=1)
+        self.norm = norm(width, batch_norm)
+        self.pool = nn.MaxPool2d(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # ReLU after pooling gives the same values as before it, at a quarter of the work.
+        return torch.relu(self.pool(self.norm(self.conv(x))))
+
+
+class Conv4(nn.Module):
+    """Images (n, channels, size, size) -> logits (n, way)."""
+
+    def __init__(self, way: int, *, width: int, size: int, channels: int, batch_norm: BatchNorm) -> None:
+        super().__init__()
+        self.blocks = nn.Sequential(*(ConvBlock(width if i else channels, width, batch_norm) for i in range(4)))
+        self.head = nn.Linear(width * (size // 16) ** 2, way)
+
+    def features(self, x: Tensor) -> Tensor:
+        """The flattened maps (n, width * (size // 16)**2) that the last layer reads."""
+        maps: Tensor = self.blocks(x)
+        return maps.flatten(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.features(x))
+        return logits
