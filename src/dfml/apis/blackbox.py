@@ -1,5 +1,6 @@
 """The seam between dfml and everything that answers queries."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, runtime_checkable
 
@@ -70,6 +71,15 @@ class WhiteBox(BlackBox, Protocol):
         ...
 
 
+@runtime_checkable
+class Streaming(BlackBox, Protocol):
+    """A black box whose answers arrive in parts, such as one request an image: each is kept as it comes."""
+
+    def stream(self, images: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Pairs of rows (m,) into `images` and their class probabilities (m, k): any order, every row once."""
+        ...
+
+
 def fit_to(images: Tensor, shape: tuple[int, int, int]) -> Tensor:
     """Images (n, c, h, w) resized and re-channelled to `shape`, as an endpoint does with any upload.
 
@@ -78,14 +88,40 @@ def fit_to(images: Tensor, shape: tuple[int, int, int]) -> Tensor:
     channels, height, width = shape
     if images.shape[-2:] != (height, width):
         images = F.interpolate(images, (height, width), mode="bilinear", antialias=True, align_corners=False)
+        images = images.clamp(0, 1)  # the filter's weights sum to one only up to rounding
     if images.shape[1] == channels:
         return images
     if images.shape[1] == 1 and channels == 3:
         return images.expand(-1, 3, -1, -1)
     if images.shape[1] == 3 and channels == 1:
         luma = torch.tensor([0.299, 0.587, 0.114], dtype=images.dtype, device=images.device)
-        return (images * luma.view(1, 3, 1, 1)).sum(1, keepdim=True)
+        return (images * luma.view(1, 3, 1, 1)).sum(1, keepdim=True).clamp(0, 1)
     raise ConfigError(f"cannot turn images of {images.shape[1]} channels into {channels}; pass 1 or 3 channels")
+
+
+def prepare(spec: ApiSpec, images: Tensor) -> Tensor:
+    """`images` as float32 of the shape that the API takes, if they are images in [0, 1]; else `ConfigError`."""
+    if images.dim() != 4 or 0 in images.shape[1:]:
+        raise ConfigError(f"{spec.name}: expected images of shape (n, c, h, w), got {tuple(images.shape)}")
+    if not images.is_floating_point():
+        raise ConfigError(f"{spec.name}: expected float images in [0, 1], got {images.dtype}; divide 8-bit ones by 255")
+    images = images.to(torch.float32)
+    if len(images) == 0:
+        return images.new_zeros(0, *spec.image)
+    low, high = (bound.item() for bound in torch.aminmax(images.detach()))
+    if not (low >= 0 and high <= 1):  # NaN fails this, too
+        raise ConfigError(
+            f"{spec.name}: expected images in [0, 1], got values from {low:.4g} to {high:.4g}; clamp or rescale them"
+        )
+    return fit_to(images, spec.image)
+
+
+def ask(spec: ApiSpec, images: Tensor, respond: Callable[[Tensor], Tensor]) -> Tensor:
+    """The way in and out of every backend: what goes to `respond` fits the API, what comes back are probabilities."""
+    ready = prepare(spec, images).detach()
+    if len(ready) == 0:
+        return torch.zeros(0, spec.way, device=images.device)
+    return check_answer(spec, respond(ready), len(ready)).to(images.device)
 
 
 def check_answer(spec: ApiSpec, answer: Tensor, count: int) -> Tensor:
@@ -107,7 +143,7 @@ def check_answer(spec: ApiSpec, answer: Tensor, count: int) -> Tensor:
     sums = answer.sum(1)
     wrong = (sums - 1).abs() > slack
     if bool(wrong.any()):
-        raise BadAnswer(f"{spec.name}: expected probabilities that sum to 1, got a row that sums to {sums[wrong][0]:.4g}")
+        raise BadAnswer(f"{spec.name}: expected probabilities that sum to 1, got a sum of {sums[wrong][0]:.4g}")
     return answer
 
 

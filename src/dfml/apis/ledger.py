@@ -1,0 +1,249 @@
+"""The only place that counts: every answer paid for is kept, none is paid for twice, and no budget is passed."""
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, unquote
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dfml.apis.blackbox import ApiSpec, BlackBox, Streaming, check_answer, prepare
+from dfml.apis.fingerprint import fingerprints
+from dfml.apis.journal import Answers, Journal, read_only
+from dfml.errors import ApiError, ArtifactError, BadAnswer, BudgetExceeded, ConfigError
+
+Part = tuple[Tensor, Tensor]
+"""rows (m,) of what was sent, and the answers (m, k) to them"""
+
+
+class Budget:
+    """Queries that several ledgers share. It knows of a ledger from when that is opened: open all before asking any."""
+
+    def __init__(self, total: int) -> None:
+        self.total = _checked(total)
+        self._held: dict[Path, int] = {}  # by each ledger: answers kept and images under way
+        self._lock = threading.Lock()
+
+    @property
+    def remaining(self) -> int:
+        """What is neither spent nor under way."""
+        return max(0, self.total - sum(self._held.values()))
+
+    def _hold(self, ledger: Path, count: int) -> bool:
+        with self._lock:
+            if count > self.remaining:
+                return False
+            self._held[ledger] += count
+            return True
+
+    def _enter(self, ledger: Path, spent: int) -> None:
+        with self._lock:
+            self._held[ledger] = spent
+
+    def _give_back(self, ledger: Path, count: int) -> None:
+        with self._lock:
+            self._held[ledger] -= count
+
+
+class Ledger:
+    """The answers of one API in one file. Threads may share it; `Metered` is the way to use it.
+
+    `budget` bounds the answers of this API, `shared` those of all ledgers that hold the same `Budget`. Both count what
+    earlier processes paid. Requests that a crash interrupted count as `in_doubt`, not against a budget: a run that is
+    resumed must be able to ask again what it lost.
+    """
+
+    def __init__(self, path: str | Path, *, budget: int | None = None, shared: Budget | None = None) -> None:
+        self.path, self.budget, self.shared = Path(path), None if budget is None else _checked(budget), shared
+        self.hits = 0
+        """images answered without paying, since this ledger was opened"""
+        self._journal = Journal(self.path)
+        self._asked: set[bytes] = set()  # keys that some thread is asking for
+        self._changed = threading.Condition()  # also the lock of everything here
+        if shared is not None:
+            shared._enter(self.path, self.queries)
+
+    @property
+    def queries(self) -> int:
+        """Answers paid for, by this process and those before."""
+        with self._changed:
+            return self._journal.paid
+
+    @property
+    def in_doubt(self) -> int:
+        """Images whose request was interrupted by a crash: perhaps paid for, and not kept."""
+        with self._changed:
+            return self._journal.in_doubt
+
+    @property
+    def remaining(self) -> int | None:
+        """How many more images may be sent; None means any number."""
+        with self._changed:
+            own = None if self.budget is None else max(0, self.budget - self._journal.paid - self._journal.in_flight)
+        bounds = [own, None if self.shared is None else self.shared.remaining]
+        return min((bound for bound in bounds if bound is not None), default=None)
+
+    def summary(self) -> dict[str, int | None]:
+        """The numbers, for a report."""
+        return {
+            "queries": self.queries,
+            "hits": self.hits,
+            "in_doubt": self.in_doubt,
+            "budget": self.budget,
+            "remaining": self.remaining,
+        }
+
+    def answers(self, spec: ApiSpec, keys: list[bytes], send: Callable[[list[int]], Iterable[Part]]) -> Answers:
+        """Answers (n, k) to the images with these keys: known ones from the file, the others through `send`.
+
+        `send` gets the places of the unknown images in `keys` and is called outside the lock. An image that another
+        thread is asking for is waited for.
+        """
+        place = {key: i for i, key in reversed(list(enumerate(keys)))}  # the first of equal ones
+        known: dict[bytes, Answers] = {}
+        paid = 0
+        while True:
+            with self._changed:
+                known |= self._journal.find([key for key in place if key not in known], spec.way)
+                missing = [key for key in place if key not in known]
+                mine = [key for key in missing if key not in self._asked]
+                if not missing:
+                    self.hits += len(keys) - paid
+                    return np.array([known[key] for key in keys], np.float32)
+                if not mine:
+                    self._changed.wait_for(lambda waiting=missing: self._asked.isdisjoint(waiting))  # type: ignore[misc]
+                    continue
+                request = self._reserve(spec, len(mine))
+                self._asked.update(mine)
+            known |= self._pay(spec, request, mine, send([place[key] for key in mine]))
+            paid += len(mine)
+
+    def belongs_to(self, spec: ApiSpec) -> None:
+        """Make this the ledger of that API; `ConfigError` if it is another's or its classes have changed."""
+        with self._changed:
+            self._journal.belongs_to(spec.name, spec.classes)
+
+    def close(self) -> None:
+        with self._changed:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _reserve(self, spec: ApiSpec, count: int) -> int:
+        """Announce a request of `count` images, within all budgets, or raise."""
+        if self.shared is not None and not self.shared._hold(self.path, count):
+            raise BudgetExceeded(
+                f"{spec.name}: {count} more queries would pass the budget of all APIs together "
+                f"({self.shared.remaining} of {self.shared.total} left), so none was sent; raise it or ask for less"
+            )
+        request = None
+        try:
+            request = self._journal.announce(count, limit=self.budget)
+        finally:
+            if request is None and self.shared is not None:
+                self.shared._give_back(self.path, count)
+        if request is None:
+            raise BudgetExceeded(
+                f"{spec.name}: {count} more queries would pass its budget "
+                f"({self._journal.paid} of {self.budget} spent), so none was sent; raise it or ask for less"
+            )
+        return request
+
+    def _pay(self, spec: ApiSpec, request: int, keys: list[bytes], parts: Iterable[Part]) -> dict[bytes, Answers]:
+        """Take the answers to `keys` as they come, each on file before anybody sees it."""
+        got: dict[bytes, Answers] = {}
+        left = set(keys)
+        failed = False
+        try:
+            for rows, scores in parts:
+                part = [keys[row] for row in rows.tolist()]
+                answers = check_answer(spec, scores, len(part)).cpu().numpy()
+                if len(set(part)) != len(part) or not left.issuperset(part):
+                    raise BadAnswer(f"{spec.name}: answered an image twice")
+                with self._changed:
+                    self._journal.keep(request, part, answers)
+                    self._settle(part)
+                left.difference_update(part)
+                got.update(zip(part, answers, strict=True))
+            if left:
+                raise BadAnswer(f"{spec.name}: {len(keys)} images were sent, {len(left)} of them got no answer")
+        except ApiError:
+            failed = True
+            raise
+        finally:
+            if left:
+                self._release(request, left, failed=failed)
+        return got
+
+    def _settle(self, keys: Iterable[bytes]) -> None:
+        """Nobody asks for `keys` any more; whoever waits for them may look again."""
+        self._asked.difference_update(keys)
+        self._changed.notify_all()
+
+    def _release(self, request: int, keys: set[bytes], *, failed: bool) -> None:
+        """The images of `keys` were not answered: because the API failed, or nobody knows why."""
+        with self._changed:
+            self._settle(keys)
+            if self.shared is not None:
+                self.shared._give_back(self.path, len(keys))
+            if failed:
+                self._journal.withdraw(request)
+            else:
+                self._journal.abandon(request)
+
+
+class Metered:
+    """`api` behind its ledger: counted, within budget, every answer kept, the same image never paid for twice."""
+
+    def __init__(self, api: BlackBox, ledger: Ledger) -> None:
+        self.api, self.ledger, self.spec = api, ledger, api.spec
+        ledger.belongs_to(self.spec)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
+        ready = prepare(self.spec, images).detach()
+        if len(ready) == 0:
+            return torch.zeros(0, self.spec.way, device=images.device)
+
+        def send(places: list[int]) -> Iterable[Part]:
+            unknown = ready if len(places) == len(ready) else ready[places]
+            if isinstance(self.api, Streaming):
+                return self.api.stream(unknown)
+            return ((torch.arange(len(places)), self.api(unknown)) for _ in range(1))  # asked when it is taken
+
+        answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)
+        return torch.from_numpy(answers).to(images.device)
+
+
+def ledger_path(run: Path, name: str) -> Path:
+    """The file of an API's ledger in a run folder."""
+    return run / "ledger" / f"{quote(name, safe='')}.sqlite"
+
+
+def spending(run: str | Path) -> dict[str, Any]:
+    """What a run has spent so far: {"queries": total, "apis": {name: {"queries": n, "in_doubt": m}}}."""
+    run = Path(run)
+    folder = run / "ledger"
+    if not folder.is_dir() and not (run / "config.toml").is_file():
+        raise ArtifactError(f"{run} is no run folder: it has neither ledger/ nor config.toml; name one that learn wrote")
+    apis = {}
+    for path in sorted(folder.glob("*.sqlite")):
+        facts = read_only(path)
+        apis[facts.name or unquote(path.stem)] = {"queries": facts.paid, "in_doubt": facts.in_doubt}
+    return {"queries": sum(api["queries"] for api in apis.values()), "apis": apis}
+
+
+def _checked(budget: int) -> int:
+    if budget < 0:
+        raise ConfigError(f"a budget is a number of queries, 0 or more, not {budget}")
+    return budget

@@ -1,0 +1,118 @@
+"""Meta-test: an initialisation on many tasks of real, unseen classes."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from dfml.apis.blackbox import fit_to
+from dfml.bench.zoo import MULTIPLE
+from dfml.data import ImageSet, open_dataset
+from dfml.data.episodes import sample_episode
+from dfml.engine.pool import Finished, Progress, Report, side_by_side
+from dfml.episode import Episode, EpisodeSpec
+from dfml.errors import ConfigError
+from dfml.evaluation import Accuracy, summarise
+from dfml.heads import HeadConfig, check_way, task_accuracy
+from dfml.initialisation import Initialisation
+from dfml.nets.functional import Net
+from dfml.rng import stream
+
+CHUNK = 50
+"""tasks a worker takes at a time"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """Which tasks, and how the initialisation adapts to them."""
+
+    dataset: str = "glyphs"
+    """a data set, or `mh` for tasks drawn equally from cifar-fs, mini-imagenet and cub"""
+    part: Literal["val", "test"] = "test"
+    way: int = 5
+    shot: int = 5
+    query: int = 15
+    tasks: int = 600
+    seed: int = 0
+    head: HeadConfig = HeadConfig()
+    inductive: bool = False
+    """adapt with frozen statistics, as the product does, instead of those of the task's batch"""
+
+    def __post_init__(self) -> None:
+        if self.tasks < 1:
+            raise ConfigError(f"an evaluation needs at least 1 task, got {self.tasks}")
+
+
+class Chunk(NamedTuple):
+    """Some tasks of one meta-test, as a worker process needs them."""
+
+    initialisation: Path
+    protocol: Protocol
+    data: Path | None
+    tasks: range
+
+
+def meta_test(
+    initialisation: Path,
+    protocol: Protocol,
+    *,
+    data: Path | None = None,
+    workers: int | None = None,
+    on_task: Callable[[float], Any] = lambda tasks: None,
+) -> Accuracy:
+    """Accuracy over the protocol's tasks; task t is the same for every initialisation and any number of workers."""
+    if not protocol.inductive:
+        check_way(Net(Initialisation.load(initialisation).net), protocol.way, protocol.head.head)
+    for part in open_parts(protocol, data):  # complain, and fill the cache, before workers start
+        sample_episode(part, _shape(protocol), stream(0))
+    starts = range(0, protocol.tasks, CHUNK)
+    chunks = [
+        Chunk(initialisation, protocol, data, range(start, min(start + CHUNK, protocol.tasks))) for start in starts
+    ]
+    fractions: dict[int, list[float]] = {}
+    done = dict.fromkeys(range(len(chunks)), 0.0)
+    for event in side_by_side(score_chunk, chunks, workers=workers):
+        if isinstance(event, Finished):
+            fractions[event.index] = event.result
+        share = event.done if isinstance(event, Progress) else 1.0
+        done[event.index] = max(done[event.index], share * len(chunks[event.index].tasks))
+        on_task(sum(done.values()))
+    return summarise([value for index in range(len(chunks)) for value in fractions[index]])
+
+
+def score_chunk(chunk: Chunk, report: Report) -> list[float]:
+    """The accuracy on each task of a chunk."""
+    init = Initialisation.load(chunk.initialisation)
+    net, head = Net(init.net), chunk.protocol.head
+    fractions = []
+    for episode in _tasks(chunk, init):
+        if chunk.protocol.inductive:
+            settings: dict[str, Any] = {"head": head.head, "lr": head.lr, "steps": head.steps}
+            classifier = init.adapt(episode.support, episode.support_labels, **settings)
+            fractions.append(classifier.score(episode.query, episode.query_labels))
+        else:
+            fractions.append(task_accuracy(net, init.params, episode, head))
+        report(len(fractions) / len(chunk.tasks))
+    return fractions
+
+
+def open_parts(protocol: Protocol, data: Path | None) -> list[ImageSet]:
+    """The image sets tasks are drawn from, in turn."""
+    if protocol.dataset != "mh":
+        return [open_dataset(protocol.dataset, protocol.part, data=data)]
+    if data is None:
+        raise ConfigError("--dataset mh needs --data: a folder with cifar-fs/, mini-imagenet/ and cub/ in it")
+    return [open_dataset(name, protocol.part, data=data / name) for name in MULTIPLE]
+
+
+def _tasks(chunk: Chunk, init: Initialisation) -> Iterator[Episode]:
+    parts = open_parts(chunk.protocol, chunk.data)
+    shape = (init.net.channels, init.net.size, init.net.size)
+    for task in chunk.tasks:
+        rng = stream(chunk.protocol.seed, "meta-test", chunk.protocol.part, task)
+        episode = sample_episode(parts[task % len(parts)], _shape(chunk.protocol), rng)
+        yield episode._replace(support=fit_to(episode.support, shape), query=fit_to(episode.query, shape))
+
+
+def _shape(protocol: Protocol) -> EpisodeSpec:
+    return EpisodeSpec(way=protocol.way, shot=protocol.shot, query=protocol.query)

@@ -1,0 +1,64 @@
+"""Supervised training of the classifier inside one API."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dfml.nets import Classifier, NetSpec
+from dfml.rng import stream
+
+BATCHES_PER_EPOCH = 18
+"""Small data sets get smaller batches, not fewer updates: 10 epochs are 180 updates or more for any of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How one classifier is trained."""
+
+    epochs: int = 10
+    batch: int = 128
+    """images an update at the most"""
+    optimiser: Literal["adam", "sgd"] = "adam"
+    lr: float = 0.01
+    """the peak of a one-cycle schedule"""
+
+
+def train(
+    spec: NetSpec, images: Tensor, labels: Tensor, config: TrainConfig, *, seed: int, on_epoch: Callable[[int], None]
+) -> Classifier:
+    """A network of shape `spec` fitted to normalised images (n, c, h, w) and labels (n,); in evaluation mode."""
+    # Channels last: pooling is vectorised over channels, which alone makes an update about 1.5 times as fast.
+    net = spec.build(rng=stream(seed, "weights")).to(memory_format=torch.channels_last)
+    images = images.contiguous(memory_format=torch.channels_last)
+    shuffle = stream(seed, "batches")
+    batch = max(2, min(config.batch, len(images) // BATCHES_PER_EPOCH))
+    optimiser: torch.optim.Optimizer
+    if config.optimiser == "adam":
+        optimiser = torch.optim.Adam(net.parameters(), lr=config.lr, fused=True)
+    else:
+        optimiser = torch.optim.SGD(net.parameters(), lr=config.lr, momentum=0.9, fused=True)
+    updates = config.epochs * len(range(0, len(images) - 1, batch))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, config.lr, total_steps=max(updates, 1))
+    net.train()
+    for epoch in range(config.epochs):
+        order = torch.randperm(len(images), generator=shuffle)
+        for rows in order.split(batch):
+            if len(rows) < 2:  # BatchNorm has no variance to divide by
+                continue
+            optimiser.zero_grad()
+            F.cross_entropy(net(images[rows]), labels[rows]).backward()
+            optimiser.step()
+            schedule.step()
+        on_epoch(epoch + 1)
+    return net.eval().requires_grad_(False)
+
+
+@torch.inference_mode()
+def accuracy(net: nn.Module, images: Tensor, labels: Tensor) -> float:
+    """The fraction of `images` that `net` gives its label."""
+    hits = [(net(x).argmax(1) == y).sum() for x, y in zip(images.split(256), labels.split(256), strict=True)]
+    return int(torch.stack(hits).sum()) / len(images)

@@ -1,0 +1,90 @@
+"""`dfml evaluate RUN`: few-shot accuracy on the unseen classes of a data set."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+
+def add(verbs: Any) -> None:
+    evaluate = verbs.add_parser("evaluate", help="few-shot accuracy of an initialisation on unseen classes")
+    evaluate.add_argument("run_folder", type=Path, metavar="RUN", help="a run folder or an init.safetensors")
+    evaluate.add_argument("--dataset", default="glyphs", help="glyphs, cifar-fs, mini-imagenet, cub, folder or mh")
+    evaluate.add_argument("--data", type=Path, help="where the data set lies")
+    evaluate.add_argument("--part", default="test", choices=("test", "val"), help="choose on val, report on test")
+    evaluate.add_argument("--way", type=int, default=5)
+    evaluate.add_argument("--shot", type=int, nargs="+", default=[1, 5])
+    evaluate.add_argument("--tasks", type=int, default=600)
+    evaluate.add_argument("--head", nargs="+", default=["finetune"], help="finetune, prototype, prototype+finetune")
+    evaluate.add_argument("--lr", type=float, default=0.01, help="rate of fine-tuning")
+    evaluate.add_argument("--steps", type=int, default=10, help="steps of fine-tuning")
+    evaluate.add_argument("--centre", action="store_true", help="prototype: subtract the task's mean feature")
+    evaluate.add_argument("--inductive", action="store_true", help="frozen statistics, as `dfml adapt` makes them")
+    evaluate.add_argument("--seed", type=int, default=0, help="which tasks are drawn")
+    evaluate.add_argument("--workers", type=int, help="processes (default: one a core)")
+    evaluate.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON to FILE, or print it alone")
+    evaluate.set_defaults(run=run, computes=True)
+
+
+def run(args: argparse.Namespace) -> None:
+    from dfml.bench.metatest import Protocol, meta_test
+    from dfml.cli.drawing import console, progress_bars, table
+    from dfml.config import from_mapping
+
+    path = args.run_folder / "init.safetensors" if args.run_folder.is_dir() else args.run_folder
+    protocols = [
+        from_mapping(
+            Protocol,
+            {
+                "head": {"head": head, "lr": args.lr, "steps": args.steps, "centre": args.centre},
+                "shot": shot,
+                **{key: getattr(args, key) for key in ("dataset", "part", "way", "tasks", "seed", "inductive")},
+            },
+            where="dfml evaluate",
+        )
+        for head in args.head
+        for shot in args.shot
+    ]
+    results = []
+    with progress_bars() as bars:
+        for protocol in protocols:
+            task = bars.add_task(f"{protocol.head.head}, {protocol.shot}-shot", total=protocol.tasks)
+            accuracy = meta_test(
+                path,
+                protocol,
+                data=args.data,
+                workers=args.workers,
+                on_task=lambda done, task=task: bars.update(task, completed=round(done)),  # type: ignore[misc]
+            )
+            results.append(describe(protocol, accuracy))
+    text = json.dumps(results, indent=2)
+    if args.json == "-":
+        print(text)
+        return
+    if args.json:
+        Path(args.json).write_text(text + "\n")
+    rows = [
+        (r["head"], f"{r['way']}-way {r['shot']}-shot", f"{r['mean']:.2f} ± {r['ci95']:.2f} %", str(r["tasks"]))
+        for r in results
+    ]
+    console.print(table(("head", "task", f"accuracy on {args.dataset} {args.part}", "tasks"), rows))
+
+
+def describe(protocol: Any, accuracy: Any) -> dict[str, Any]:
+    """One result with everything needed to repeat it."""
+    return {
+        "dataset": protocol.dataset,
+        "part": protocol.part,
+        "way": protocol.way,
+        "shot": protocol.shot,
+        "query": protocol.query,
+        "tasks": protocol.tasks,
+        "seed": protocol.seed,
+        "head": protocol.head.head,
+        "centre": protocol.head.centre,
+        "lr": protocol.head.lr,
+        "steps": protocol.head.steps,
+        "statistics": "frozen" if protocol.inductive else "task",
+        "mean": round(accuracy.mean, 3),
+        "ci95": round(accuracy.ci95, 3),
+    }

@@ -1,0 +1,126 @@
+"""`dfml zoo build` trains APIs from real images, `dfml zoo show` prints what a zoo is worth."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dfml.apis.manifest import ApiEntry
+    from dfml.bench.zoo import ZooConfig
+
+
+def add(verbs: Any) -> None:
+    zoo = verbs.add_parser("zoo", help="train local APIs from a data set, or show them")
+    actions = zoo.add_subparsers(dest="action", required=True, metavar="build|show")
+
+    build = actions.add_parser("build", help="train N classifiers on random tasks of the train classes; resumes")
+    build.add_argument("--dataset", default="glyphs", help="glyphs (embedded), cifar-fs, mini-imagenet, cub or folder")
+    build.add_argument("--data", type=Path, help="where the data set lies; for --scenario mh the folder of all three")
+    build.add_argument("--scenario", default="ss", choices=("ss", "sh", "mh"))
+    build.add_argument("--apis", type=int, default=10, metavar="N")
+    build.add_argument("--way", type=int, default=5, help="classes an API")
+    build.add_argument("--arch", default="conv4", choices=("conv4", "resnet10", "resnet18"))
+    build.add_argument("--width", type=int, default=0, help="filters of the first layer (default: the paper's)")
+    build.add_argument("--epochs", type=int, default=10, help="fewer make weak APIs")
+    build.add_argument("--images-per-class", type=int, help="fewer make weak APIs")
+    build.add_argument("--seed", type=int, default=0)
+    build.add_argument("--workers", type=int, help="APIs trained at once (default: one a core)")
+    build.add_argument("--out", type=Path, required=True, metavar="ZOO")
+    build.set_defaults(run=run_build, computes=True)
+
+    show = actions.add_parser("show", help="accuracies and cover rate")
+    show.add_argument("zoo", type=Path)
+    show.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    show.add_argument("--plot", type=Path, metavar="FILE", help="write the histogram of accuracies (png, svg or pdf)")
+    show.set_defaults(run=run_show, computes=False)
+
+
+def run_build(args: argparse.Namespace) -> None:
+    from dfml.bench.zoo import ZooConfig
+    from dfml.config import from_mapping
+
+    names = ("scenario", "dataset", "apis", "way", "arch", "width", "epochs", "images_per_class", "seed")
+    config = from_mapping(ZooConfig, {name: getattr(args, name) for name in names}, where="dfml zoo build")
+    build_with_progress(args.out, config, data=args.data, workers=args.workers)
+    _print_table(*_read(args.out))
+
+
+def build_with_progress(
+    out: Path, config: "ZooConfig", *, data: Path | None = None, workers: int | None = None
+) -> None:
+    """Build a zoo and draw a bar for it and for each API in training."""
+    from rich.progress import TaskID
+
+    from dfml.bench.zoo import ApiProgress, ApiTrained, ZooStarted, build_zoo
+    from dfml.cli.drawing import progress_bars
+
+    with progress_bars() as bars:
+        overall, running = bars.add_task("building the zoo", total=None), dict[str, TaskID]()
+        for event in build_zoo(out, config, data=data, workers=workers):
+            if isinstance(event, ZooStarted):
+                bars.update(overall, total=event.total, completed=event.total - len(event.names))
+            elif isinstance(event, ApiProgress):
+                if event.name not in running:
+                    running[event.name] = bars.add_task(event.name, total=1.0)
+                bars.update(running[event.name], completed=event.done)
+            elif isinstance(event, ApiTrained):
+                bars.advance(overall)
+                if event.name in running:
+                    bars.remove_task(running.pop(event.name))
+
+
+def run_show(args: argparse.Namespace) -> None:
+    entries, zoo = _read(args.zoo)
+    if args.plot:
+        from dfml.report.plots import accuracy_histogram
+
+        accuracy_histogram(entries, args.plot)
+    if args.json:
+        print(json.dumps(_summary(entries, zoo), indent=2))
+    else:
+        _print_table(entries, zoo)
+
+
+def _read(path: Path) -> "tuple[dict[str, ApiEntry], dict[str, Any]]":
+    from dfml.apis.manifest import read_manifest
+
+    return read_manifest(path)
+
+
+def _summary(entries: "dict[str, ApiEntry]", zoo: dict[str, Any]) -> dict[str, Any]:
+    from dfml.apis.manifest import cover_rate, mean_accuracy
+
+    return {
+        "apis": [
+            {
+                "name": name,
+                "classes": list(entry.classes),
+                "accuracy": entry.accuracy,
+                "arch": entry.arch,
+                "width": entry.width,
+                "dataset": entry.dataset,
+                "image": list(entry.image),
+            }
+            for name, entry in entries.items()
+        ],
+        "mean_accuracy": mean_accuracy(entries),
+        "cover_rate": cover_rate(entries, zoo),
+        "config": zoo.get("config"),
+    }
+
+
+def _print_table(entries: "dict[str, ApiEntry]", zoo: dict[str, Any]) -> None:
+    from dfml.cli.drawing import console, histogram, percent, table
+
+    summary = _summary(entries, zoo)
+    rows = [
+        (name, entry.dataset or "", entry.arch or "", percent(entry.accuracy), ", ".join(entry.classes))
+        for name, entry in entries.items()
+    ]
+    console.print(table(("API", "data set", "network", "accuracy", "classes"), rows, shorten="classes"))
+    console.print(histogram([entry.accuracy for entry in entries.values() if entry.accuracy is not None]))
+    planned = zoo.get("config", {}).get("apis", len(entries))
+    console.print(f"{len(entries)} of {planned} APIs, mean accuracy {percent(summary['mean_accuracy'])}")
+    if summary["cover_rate"] is not None:
+        console.print(f"cover rate {percent(summary['cover_rate'])}: the train classes that at least one API knows")

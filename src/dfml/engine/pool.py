@@ -1,0 +1,102 @@
+"""Independent pieces of work side by side: one single-threaded process for each core."""
+
+import multiprocessing
+import os
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.queues import Queue
+from typing import Generic, NamedTuple, TypeVar
+
+from dfml.errors import DfmlError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Report = Callable[[float], None]
+"""called by the work with the fraction of it that is done"""
+
+
+class Progress(NamedTuple):
+    """How far one item is."""
+
+    index: int
+    done: float
+
+
+@dataclass(frozen=True)
+class Finished(Generic[Result]):
+    """What one item came to."""
+
+    index: int
+    result: Result
+
+
+_reports: "Queue[Progress] | None" = None
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def side_by_side(
+    work: Callable[[Item, Report], Result],
+    items: Sequence[Item],
+    *,
+    workers: int | None = None,
+) -> Iterator[Progress | Finished[Result]]:
+    """The progress of every item, and its result as soon as it is there, in whatever order they finish.
+
+    Always in processes of their own with one thread each, even for one worker: floating-point sums
+    depend on the number of threads, and results must not depend on the number of workers.
+    """
+    if not items:
+        return
+    context = multiprocessing.get_context("spawn")  # forking a process that has computed with torch may hang
+    reports: Queue[Progress] = context.Queue()
+    workers = min(workers or cores(), len(items))
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(reports,))
+    try:
+        futures: dict[Future[Result], int] = {
+            pool.submit(_run, work, item, index): index for index, item in enumerate(items)
+        }
+        waiting = set(futures)
+        while waiting:
+            finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+            yield from _drain(reports)
+            for future in finished:
+                yield Finished(futures[future], future.result())
+    except BrokenProcessPool:
+        raise DfmlError("a worker process was killed, perhaps for want of memory; run again to resume") from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        reports.close()
+
+
+def _drain(reports: "Queue[Progress]") -> Iterator[Progress]:
+    while True:
+        try:
+            yield reports.get_nowait()
+        except queue.Empty:
+            return
+
+
+def _start_worker(reports: "Queue[Progress]") -> None:
+    global _reports
+    import torch
+
+    from dfml.runtime import keep_freed_memory
+
+    _reports = reports
+    keep_freed_memory()
+    torch.set_num_threads(1)
+
+
+def _run(work: Callable[[Item, Report], Result], item: Item, index: int) -> Result:
+    def report(done: float) -> None:
+        assert _reports is not None
+        _reports.put(Progress(index, done))
+
+    return work(item, report)

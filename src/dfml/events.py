@@ -1,0 +1,102 @@
+"""What learning says while it works. The library never prints: the command line draws these, the run folder keeps them."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One thing that happened."""
+
+    kept: ClassVar[bool] = True
+    """whether it goes into events.jsonl, or is only drawn"""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"event": type(self).__name__} | dataclasses.asdict(self)
+
+
+Emit = Callable[[Event], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningStarted(Event):
+    """The plan, as far as it is known beforehand."""
+
+    method: str
+    apis: int
+    iterations: int
+    budget: int | None
+    resumed_at: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage(Event):
+    """A named part of the work begins."""
+
+    name: str
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Event):
+    """How far the current stage is."""
+
+    kept: ClassVar[bool] = False
+    stage: str
+    done: int
+    total: int
+    objective: float
+    api: str = ""
+    reached: float | None = None
+    """the fraction of images that their API gives the class they are meant for"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visited(Event):
+    """One API was asked for a support and a query set. The last three tell whether knowledge vanishes (def:inj)."""
+
+    iteration: int
+    api: str
+    queries: int
+    support_reached: float
+    query_reached: float
+    inner_loss: float | None = None
+    outer_loss: float | None = None
+    outer_gradient: float | None = None
+    """norm of the outer gradient at theta_i; near zero means that the query set teaches nothing"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed(Event):
+    """One meta-step on interpolated tasks from the memory."""
+
+    iteration: int
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiFailed(Event):
+    """An API did not answer; learning goes on without it and tries it again later."""
+
+    iteration: int
+    api: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetSpent(Event):
+    """No further set can be paid for: a normal end of querying."""
+
+    iteration: int
+    queries: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningFinished(Event):
+    """The initialisation is saved."""
+
+    queries: int
+    seconds: float

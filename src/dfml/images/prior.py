@@ -1,0 +1,73 @@
+"""Images from nothing: an endless, seeded stream of procedural pictures to ask APIs about."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor
+
+from dfml.errors import ConfigError
+from dfml.images.colours import LUMINANCE
+from dfml.images.layouts import leaves, things
+from dfml.images.scenes import scenes
+from dfml.images.textures import pink
+from dfml.rng import stream
+
+CHUNK = 256
+
+
+class Prior:
+    """8-bit images (n, channels, size, size) drawn from nothing: noise, scattered leaves, things on a background.
+
+    Image i depends on the seed, the shape and i alone, never on how many are asked for or in what order,
+    because images are drawn in chunks that each have a stream of random numbers of their own.
+    """
+
+    def __init__(self, *, seed: int, size: int = 32, channels: int = 3) -> None:
+        if size < 8:
+            raise ConfigError(f"prior images of {size}x{size} are too small to hold anything; ask for 8 pixels or more")
+        if channels not in (1, 3):
+            raise ConfigError(f"prior images have 1 channel (grey) or 3 (colour), not {channels}")
+        self.seed, self.size, self.channels = seed, size, channels
+
+    def chunk(self, index: int) -> Tensor:
+        """Images `index * CHUNK` to `(index + 1) * CHUNK` of the stream, as uint8 (CHUNK, channels, size, size)."""
+        rng = stream(self.seed, "prior", self.size, index)
+        images = _mixture(CHUNK, self.size, rng=rng)
+        if self.channels == 1:
+            images = torch.einsum("c,nchw->nhw", LUMINANCE, images).unsqueeze(1)
+        return images.mul_(255).round_().to(torch.uint8)
+
+    def images(self, start: int, count: int) -> Tensor:
+        """Images `start` to `start + count` of the stream, as uint8 (count, channels, size, size)."""
+        if count <= 0:
+            return torch.empty(0, self.channels, self.size, self.size, dtype=torch.uint8)
+        first, last = start // CHUNK, (start + count - 1) // CHUNK
+        drawn = torch.cat([self.chunk(i) for i in range(first, last + 1)])
+        return drawn[start - first * CHUNK :][:count].clone()
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """The stream from its beginning without end, `size` images at a time."""
+        kept, index = self.images(0, 0), 0
+        while True:
+            while len(kept) < size:
+                kept, index = torch.cat([kept, self.chunk(index)]), index + 1
+            yield kept[:size].clone()
+            kept = kept[size:]
+
+
+def prior(count: int, *, seed: int, size: int = 32, channels: int = 3) -> Tensor:
+    """The first `count` images of the stream: uint8 (count, channels, size, size)."""
+    return Prior(seed=seed, size=size, channels=channels).images(0, count)
+
+
+def _mixture(count: int, size: int, *, rng: Generator) -> Tensor:
+    """`count` images (count, 3, size, size) in [0, 1], shuffled: 1 in 8 noise, 3 in 8 leaves, half things."""
+    noise, scattered = count // 8, 3 * count // 8
+    rest = count - noise - scattered
+    middle = leaves(rest, most=4, size=size, rng=rng).beside(things(rest, size=size, rng=rng), apart=True)
+    images = torch.cat([
+        pink(noise, size, rng=rng),
+        scenes(leaves(scattered, most=20, size=size, rng=rng), size, rng=rng),
+        scenes(middle, size, rng=rng),
+    ])  # fmt: skip
+    return images[torch.randperm(count, generator=rng)]

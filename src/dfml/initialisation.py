@@ -1,0 +1,75 @@
+"""The product of learning: one initialisation that adapts to a new task, in one file."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from dfml.config import from_mapping
+from dfml.errors import ArtifactError
+from dfml.files import load_tensors, save_tensors
+from dfml.nets import NetSpec
+from dfml.nets.functional import Net, Params
+
+if TYPE_CHECKING:
+    from dfml.adaptation import FewShotClassifier
+
+KIND, VERSION = "initialisation", 1
+
+
+@dataclass(frozen=True)
+class Initialisation:
+    """Weights, the architecture they fit, and how they came to be.
+
+    Input contract: images in [0, 1] of `net.channels` channels at `net.size` x `net.size`; the network itself
+    subtracts 0.5 and divides by 0.25.
+    """
+
+    params: Params
+    net: NetSpec
+    statistics: dict[str, Tensor] = field(default_factory=dict)
+    """mean and variance of every BatchNorm layer over the images of learning; empty where there were none"""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """method, config, API names, queries, seed, version"""
+
+    def save(self, path: str | Path) -> None:
+        """Write one safetensors file."""
+        tensors = {f"params.{name}": tensor for name, tensor in self.params.items()}
+        tensors |= {f"statistics.{name}": tensor for name, tensor in self.statistics.items()}
+        about = {"net": asdict(self.net), "provenance": dict(self.provenance)}
+        save_tensors(Path(path), tensors, kind=KIND, version=VERSION, about=about)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Initialisation":
+        """Read a file written by `save`, or the `init.safetensors` of a run folder."""
+        path = Path(path)
+        if path.is_dir():
+            path = path / "init.safetensors"
+        tensors, about = load_tensors(path, kind=KIND, version=VERSION)
+        net = from_mapping(NetSpec, about.get("net", {}), where=str(path))
+        groups: dict[str, dict[str, Tensor]] = {"params": {}, "statistics": {}}
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition(".")
+            if group not in groups:
+                raise ArtifactError(f"{path} has the extra tensor {name!r}, which no initialisation holds; make it anew")
+            groups[group][rest] = tensor
+        _check_shapes(path, groups["params"], net)
+        return cls(groups["params"], net, groups["statistics"], about.get("provenance", {}))
+
+    def adapt(self, images: Any, labels: Any, **settings: Any) -> "FewShotClassifier":
+        """A classifier for the classes of `labels`, from a few labelled images; see `FewShotClassifier`."""
+        from dfml.adaptation import FewShotClassifier
+
+        return FewShotClassifier(self, **settings).fit(images, labels)
+
+
+def _check_shapes(path: Path, params: Params, spec: NetSpec) -> None:
+    expected = Net(spec).shapes
+    for name in sorted(params.keys() ^ expected.keys()):
+        problem = "lacks" if name in expected else "has the extra"
+        raise ArtifactError(f"{path} {problem} weight {name!r} for a {spec.arch} of width {spec.width}; make it anew")
+    for name, shape in expected.items():
+        if params[name].shape != shape:
+            raise ArtifactError(f"{path}: {name} has shape {tuple(params[name].shape)}, expected {tuple(shape)}")

@@ -1,0 +1,89 @@
+"""Networks as pure functions of their parameters: the form that inner loops and meta-gradients need.
+
+The values are those of the modules in `conv4` and `resnet` with `batch_norm="batch"`. Two identities make them cheap:
+
+- Max-pooling and ReLU commute with an increasing function, so a block computes its batch statistics on the whole map
+  but normalises only the quarter of it that survives pooling. Where BatchNorm's weight g is negative the function
+  falls; then the signs of g and of the filter are both flipped, which changes nothing: BatchNorm is odd.
+- BatchNorm with batch statistics cancels any bias of the convolution before it, so the bias is never added, and its
+  gradient is exactly zero rather than rounding noise.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from dfml.nets import NetSpec
+from dfml.nets.primitives import EPSILON, conv2d, norm_pool_relu
+
+Params = dict[str, Tensor]
+"""name -> tensor, with the names of the module's `named_parameters`"""
+
+
+class Net:
+    """`net(params, images)`: images (n, channels, size, size) in [0, 1] -> logits (n, way).
+
+    The input contract is that of every meta model here: pixels enter as (x - 0.5) / 0.25, because a world without data
+    has no data-set statistics to normalise by. Every batch is normalised by its own statistics. Nothing is mutated, so
+    threads may share one `Net`.
+    """
+
+    def __init__(self, spec: NetSpec) -> None:
+        self.spec = spec
+        self._features: Callable[[Params, Tensor], Tensor] = _conv4 if spec.arch == "conv4" else _resnet
+
+    def init(self, rng: Generator) -> Params:
+        """Fresh parameters, the same as those of `spec.build(rng=rng)`."""
+        return {name: p.detach() for name, p in self.spec.build(rng=rng, batch_norm="batch").named_parameters()}
+
+    def __call__(self, params: Params, images: Tensor) -> Tensor:
+        """The logits (n, way)."""
+        return self.features(params, images) @ params["head.weight"].T + params["head.bias"]
+
+    def features(self, params: Params, images: Tensor) -> Tensor:
+        """What the last layer reads: (n, width * (size // 16)**2) for Conv4, (n, 8 * width) for ResNets."""
+        return self._features(params, normalise(images).contiguous(memory_format=torch.channels_last))
+
+
+def normalise(images: Tensor) -> Tensor:
+    """Pixels in [0, 1] -> what the first layer sees."""
+    return (images - 0.5) / 0.25
+
+
+def _conv4(params: Params, x: Tensor) -> Tensor:
+    for block in range(4):
+        x = _conv_block(params, f"blocks.{block}.", x)
+    return x.flatten(1)
+
+
+def _conv_block(params: Params, prefix: str, x: Tensor) -> Tensor:
+    gain = params[prefix + "norm.weight"]
+    sign = torch.where(gain.detach() < 0, -1.0, 1.0).to(gain.dtype)
+    y = conv2d(x, params[prefix + "conv.weight"] * sign[:, None, None, None], padding=1)
+    return norm_pool_relu(y, gain * sign, params[prefix + "norm.bias"])
+
+
+def _resnet(params: Params, x: Tensor) -> Tensor:
+    x = _norm(params, "stem_norm.", conv2d(x, params["stem.weight"], padding=1)).relu()
+    block = 0
+    while (prefix := f"stages.{block}.") + "conv1.weight" in params:
+        x = _basic_block(params, prefix, x)
+        block += 1
+    return x.mean((-2, -1))
+
+
+def _basic_block(params: Params, prefix: str, x: Tensor) -> Tensor:
+    first = params[prefix + "conv1.weight"]
+    # The first block of a later stage doubles the width and halves the map; no other does either.
+    stride = 1 if first.shape[0] == first.shape[1] else 2
+    y = _norm(params, prefix + "norm1.", conv2d(x, first, stride=stride, padding=1)).relu()
+    y = _norm(params, prefix + "norm2.", conv2d(y, params[prefix + "conv2.weight"], padding=1))
+    if prefix + "shortcut.0.weight" in params:
+        x = _norm(params, prefix + "shortcut.1.", conv2d(x, params[prefix + "shortcut.0.weight"], stride=stride))
+    return (y + x).relu()
+
+
+def _norm(params: Params, prefix: str, y: Tensor) -> Tensor:
+    return F.batch_norm(y, None, None, params[prefix + "weight"], params[prefix + "bias"], training=True, eps=EPSILON)

@@ -1,0 +1,121 @@
+"""The run folder: everything one run writes, and the promise that it is one run.
+
+    run/config.toml          method, settings, APIs, seed, budget
+        ledger/*.sqlite      every answer that was paid for
+        events.jsonl         what happened
+        recovered/*          images that came out of APIs
+        checkpoint.safetensors
+        init.safetensors     the product
+"""
+
+import fcntl
+import json
+import time
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import tomli_w
+
+from dfml.errors import ArtifactError, ConfigError
+from dfml.events import Event
+from dfml.files import write_whole
+
+
+class RunFolder:
+    """One run's folder, locked while it is open. Use it as a context manager."""
+
+    def __init__(self, path: str | Path, config: Mapping[str, Any], *, resume: bool = False) -> None:
+        self.path = Path(path)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise ConfigError(f"cannot use {self.path} as a run folder: {error.strerror}; choose another --out") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise ConfigError(
+                f"{self.path} is in use by another process; wait for it to end or choose another --out"
+            ) from None
+        try:
+            self.resumed = self._claim(config, resume=resume)
+        except BaseException:
+            self._lock.close()
+            raise
+        self._events = (self.path / "events.jsonl").open("a")
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def initialisation(self) -> Path:
+        return self.path / "init.safetensors"
+
+    @property
+    def finished(self) -> bool:
+        """The product is there; a resumed run has nothing left to do."""
+        return self.initialisation.exists()
+
+    def write(self, event: Event) -> None:
+        """Keep `event`, if it is worth keeping."""
+        if event.kept:
+            self._events.write(json.dumps({"time": round(time.time(), 3)} | event.to_json()) + "\n")
+            self._events.flush()
+
+    def _claim(self, config: Mapping[str, Any], *, resume: bool) -> bool:
+        """Write the config, or compare it with what is there; say whether an earlier run goes on."""
+        file = self.path / "config.toml"
+        text = tomli_w.dumps(config)
+        if not file.exists():
+            strangers = [p.name for p in self.path.iterdir() if p.name != ".lock"]
+            if strangers:
+                raise ConfigError(f"{self.path} holds {strangers[0]}, but no run of dfml; choose another --out")
+            write_whole(file, text.encode())
+            return False
+        before = read_config(self.path)
+        wanted = tomllib.loads(text)
+        if before != wanted:
+            what = ", ".join(_differences(before, wanted)[:5])
+            raise ConfigError(f"{self.path} holds a run with another config ({what}); repeat it or choose another --out")
+        if not resume:
+            state = "a finished" if self.finished else "an unfinished"
+            raise ConfigError(f"{self.path} holds {state} run; add --resume to go on with it or choose another --out")
+        return True
+
+    def close(self) -> None:
+        self._events.close()
+        self._lock.close()  # gives the lock back
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_config(run: Path) -> dict[str, Any]:
+    """The config a run was started with."""
+    try:
+        return tomllib.loads((run / "config.toml").read_text())
+    except FileNotFoundError:
+        raise ArtifactError(f"{run} is no run folder: it has no config.toml; name one that dfml learn wrote") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ArtifactError(f"{run / 'config.toml'} is damaged: {error}; start a new run") from None
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:
+    found = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += _differences(old, new, f"{prefix}{key}.")
+        elif old != new:
+            found.append(f"{prefix}{key} was {old}, not {new}")
+    return found

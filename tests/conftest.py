@@ -1,0 +1,28 @@
+"""Fixtures that every room's tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from dfml.rng import stream
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def rng() -> torch.Generator:
+    return stream(0, "tests")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """A folder that holds cifar-fs/, mini-imagenet/ and cub/ in the layouts of their public downloads."""
+    folder = os.environ.get("DFML_TEST_DATA")
+    if not folder:
+        pytest.skip("NO REAL DATA: set DFML_TEST_DATA to a folder with cifar-fs/, mini-imagenet/ and cub/")
+    return Path(folder)

@@ -1,0 +1,70 @@
+"""The prior: a stream that never depends on how it is read, in any shape, that looks like no other image of its own."""
+
+import numpy as np
+import pytest
+import torch
+
+from dfml.errors import ConfigError
+from dfml.images.prior import CHUNK, Prior, prior
+
+
+def test_an_image_does_not_depend_on_how_many_are_asked_for():
+    long = prior(CHUNK + 40, seed=3)
+    assert torch.equal(prior(7, seed=3), long[:7])
+    assert torch.equal(Prior(seed=3).images(CHUNK - 5, 20), long[CHUNK - 5 : CHUNK + 15])
+
+
+def test_batches_of_any_size_read_the_same_stream():
+    whole, stream = prior(CHUNK + 44, seed=5), Prior(seed=5).batches(100)
+    assert torch.equal(torch.cat([next(stream) for _ in range(3)]), whole[:300])
+
+
+def test_the_global_generator_is_neither_read_nor_moved():
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = prior(4, seed=0)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    assert torch.equal(prior(4, seed=0), first)
+
+
+def test_seeds_give_different_images_and_no_image_comes_twice():
+    images = torch.cat([prior(300, seed=0), prior(300, seed=1)]).flatten(1).numpy()
+    assert len(np.unique(images, axis=0)) == 600
+
+
+@pytest.mark.parametrize(("size", "channels"), [(8, 1), (28, 1), (32, 3), (33, 3), (84, 3)])
+def test_any_size_and_channel_count(size, channels):
+    images = prior(3, size=size, channels=channels, seed=0)
+    assert images.dtype == torch.uint8
+    assert images.shape == (3, channels, size, size)
+
+
+def test_nothing_asked_gives_nothing():
+    assert prior(0, seed=0).shape == (0, 3, 32, 32)
+
+
+@pytest.mark.parametrize(("wrong", "says"), [({"size": 4}, "too small"), ({"channels": 2}, "1 channel")])
+def test_shapes_that_cannot_be_drawn_are_refused(wrong, says):
+    with pytest.raises(ConfigError, match=says):
+        Prior(seed=0, **wrong)
+
+
+def test_the_images_are_as_bright_and_as_smooth_as_photographs():
+    """True of photographs at large: spread brightness, grey above colour, neighbours alike, power falling with f."""
+    x = prior(1024, seed=9).double() / 255
+    assert 0.35 < x.mean() < 0.6
+    assert 0.15 < x.std() < 0.35
+    grey = x.mean(1, keepdim=True)
+    assert (x - grey).square().mean() < 0.35 * (grey - grey.mean()).square().mean()
+    centred = (grey - grey.mean((-2, -1), keepdim=True)).squeeze(1)
+    neighbours = (centred[..., 1:] * centred[..., :-1]).mean() / centred.square().mean()
+    assert neighbours > 0.75
+    power = torch.fft.rfft2(centred).abs().square().mean(0)
+    slope = torch.log(power[0, 1] / power[0, 12]) / np.log(12)
+    assert 1.2 < slope < 3.2  # photographs: about 2
+
+
+def test_hardly_any_image_is_blank():
+    contrast = prior(1024, seed=2).float().flatten(1).std(1)
+    assert (contrast < 3).float().mean() < 0.02
