@@ -16,8 +16,8 @@ from dfml.files import load_tensors, save_tensors
 from dfml.heads import Head, check_way, class_means, fine_tune, prototype_layer
 from dfml.initialisation import Initialisation
 from dfml.nets import Classifier, NetSpec
-from dfml.nets.functional import MEAN, STD, Net
-from dfml.nets.statistics import Statistics, batch_statistics, blend, frozen
+from dfml.nets.functional import MEAN, STD, Net, normalise
+from dfml.nets.statistics import batch_statistics, blend, frozen
 
 KIND, VERSION = "classifier", 1
 COSINE_SCALE = 10.0
@@ -65,7 +65,7 @@ class FewShotClassifier:
     def predict_proba(self, images: Any) -> np.ndarray[Any, Any]:
         """One probability for each of `classes_` (n, way)."""
         self._check_fitted()
-        x = _normalise(self._inputs(images))
+        x = normalise(self._inputs(images))
         with torch.inference_mode():
             parts = [self._net(batch).softmax(1) for batch in x.split(256)]
         return torch.cat(parts).numpy()
@@ -142,7 +142,7 @@ class FewShotClassifier:
         classifier = cls(**about["settings"])
         spec = NetSpec(**about["net"])
         classifier.classes_ = np.asarray(about["classes"])
-        classifier._net = FrozenClassifier(spec, Net(spec).empty(), {}, cosine=about["cosine"])
+        classifier._net = FrozenClassifier(spec, cosine=about["cosine"])
         classifier._net.load_state_dict(tensors)
         return classifier
 
@@ -154,16 +154,16 @@ class FewShotClassifier:
             with torch.no_grad():
                 params |= prototype_layer(net.features(params, x), y, way)
         if self.head == "prototype":
-            params |= {"head.weight": torch.zeros(way, net.feature_count), "head.bias": torch.zeros(way)}
+            params |= {"head.weight": torch.zeros(way, params["head.weight"].shape[1]), "head.bias": torch.zeros(way)}
         else:
             start = {name: p.detach().requires_grad_() for name, p in params.items()}
             params = fine_tune(Net(spec), start, x, y, lr=self.lr, steps=self.steps)
-        statistics = batch_statistics(spec, params, _normalise(x))
+        statistics = batch_statistics(spec, params, normalise(x))
         if init.statistics and self.support_weight < 1:
             statistics = blend(statistics, init.statistics, self.support_weight)
-        adapted = FrozenClassifier(spec, params, statistics, cosine=self.head == "prototype")
+        adapted = FrozenClassifier(spec, frozen(spec, params, statistics), cosine=self.head == "prototype")
         if self.head == "prototype":
-            features = F.normalize(adapted.net.features(_normalise(x)), dim=1)
+            features = F.normalize(adapted.net.features(normalise(x)), dim=1)
             adapted.net.head.weight.copy_(F.normalize(class_means(features, y, way), dim=1))
         return adapted
 
@@ -192,10 +192,10 @@ class FewShotClassifier:
 class FrozenClassifier(nn.Module):
     """A network that stands still: normalised images -> logits, each image by itself."""
 
-    def __init__(self, spec: NetSpec, params: dict[str, Tensor], statistics: Statistics, *, cosine: bool) -> None:
+    def __init__(self, spec: NetSpec, net: Classifier | None = None, *, cosine: bool) -> None:
         super().__init__()
         self.spec, self.cosine = spec, cosine
-        self.net: Classifier = frozen(spec, params, statistics)
+        self.net = (net or spec.outline()).eval().requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.cosine:
@@ -216,6 +216,3 @@ def as_images(images: Any) -> Tensor:
         raise ConfigError("images must be uint8, or float in [0, 1]; divide by 255 or clip them first")
     return x
 
-
-def _normalise(images: Tensor) -> Tensor:
-    return (images - MEAN) / STD

@@ -12,6 +12,11 @@ def to_grid(images: Tensor, levels: int) -> Tensor:
     return (images * (levels - 1)).round()
 
 
+def leaders(scores: Tensor, k: int) -> Tensor:
+    """The columns (n, k) of the largest scores, largest first; of equal scores the first class wins."""
+    return scores.argsort(dim=1, descending=True, stable=True)[:, :k]
+
+
 def keep_top(scores: Tensor, top: Tensor) -> Tensor:
     """Scores (n, k) of which only the columns `top` (n, j) survive.
 
@@ -55,7 +60,7 @@ class Rounded:
         scores = torch.round(exact, decimals=self.decimals)
         if self.spec.top_k is None:
             return scores
-        return keep_top(scores, exact.topk(self.spec.top_k).indices)  # only the scores that are sent can be rounded
+        return keep_top(scores, leaders(exact, self.spec.top_k))  # only the scores that are sent can be rounded
 
 
 class TopK:
@@ -72,7 +77,7 @@ class TopK:
     def __call__(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
         scores = self.api(images)
-        return keep_top(scores, scores.topk(self.k).indices)
+        return keep_top(scores, leaders(scores, self.k))
 
 
 class LabelOnly:
@@ -84,4 +89,4 @@ class LabelOnly:
     def __call__(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
         scores = self.api(images)
-        return torch.zeros_like(scores).scatter(1, scores.argmax(1, keepdim=True), 1.0)
+        return torch.zeros_like(scores).scatter(1, leaders(scores, 1), 1.0)

@@ -25,7 +25,7 @@ class FunctionApi:
         return ask(self.spec, images, self._respond)
 
     def _respond(self, images: Tensor) -> Tensor:
-        pixels = np.array(images.cpu())  # a copy, so that a function that works in place spoils nothing of ours
+        pixels = images.cpu().numpy().copy()  # a copy, so that a function that works in place spoils nothing of ours
         try:
             answer = self.function(pixels)
         except DfmlError:

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,7 +107,7 @@ class Journal:
         return found
 
     def announce(self, count: int, *, limit: int | None) -> int | None:
-        """Write down that `count` images are about to be sent; None, and nothing written, if that would pass `limit`."""
+        """Write down that `count` images are about to be sent; None, and nothing written, if that passes `limit`."""
         with self._transaction():
             if limit is not None and self.paid + self.in_flight + count > limit:
                 return None
@@ -187,22 +187,15 @@ def read_only(path: Path) -> Facts:
 
     In doubt is then also what a process that works at this moment has under way.
     """
-    for how in ("mode=ro", "mode=ro&immutable=1"):  # the second for media that cannot be written at all
-        try:
-            with _explained(path):
-                db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=60)
-                try:
-                    if _is_empty(db):  # killed before it had begun
-                        return Facts(None, 0, 0)
-                    _check_ours(path, db)
-                    name = db.execute("SELECT max(name) FROM about").fetchone()[0]
-                    in_doubt = db.execute("SELECT coalesce(sum(count), 0) FROM in_flight").fetchone()[0]
-                    return Facts(name, db.execute(_PAID).fetchone()[0], in_doubt)
-                finally:
-                    db.close()
-        except DfmlError as error:
-            problem = error
-    raise problem
+    # Without a write-ahead log nobody is at work on it, and SQLite need not make the files by which processes agree.
+    how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
+    with _explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=60)) as db:
+        if _is_empty(db):  # killed before it had begun
+            return Facts(None, 0, 0)
+        _check_ours(path, db)
+        name = db.execute("SELECT max(name) FROM about").fetchone()[0]
+        in_doubt = db.execute("SELECT coalesce(sum(count), 0) FROM in_flight").fetchone()[0]
+        return Facts(name, db.execute(_PAID).fetchone()[0], in_doubt)
 
 
 def _is_empty(db: sqlite3.Connection) -> bool:
@@ -214,7 +207,7 @@ def _check_ours(path: Path, db: sqlite3.Connection) -> None:
         raise ArtifactError(f"{path} is no ledger of dfml; move it away or name another run folder")
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != _FORMAT:
-        raise ArtifactError(f"{path} is a ledger of format {version}, this dfml reads {_FORMAT}; use the dfml it is from")
+        raise ArtifactError(f"{path} is a ledger of format {version}, not {_FORMAT}; use the dfml that wrote it")
 
 
 @contextmanager

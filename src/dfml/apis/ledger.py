@@ -1,7 +1,7 @@
 """The only place that counts: every answer paid for is kept, none is paid for twice, and no budget is passed."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -103,24 +103,29 @@ class Ledger:
         `send` gets the places of the unknown images in `keys` and is called outside the lock. An image that another
         thread is asking for is waited for.
         """
-        place = {key: i for i, key in reversed(list(enumerate(keys)))}  # the first of equal ones
-        known: dict[bytes, Answers] = {}
-        paid = 0
-        while True:
+        place = dict(zip(keys, range(len(keys)), strict=True))  # of equal images, one is enough
+        answers = np.empty((len(keys), spec.way), np.float32)
+        missing, paid = list(place), 0
+        while missing:
             with self._changed:
-                known |= self._journal.find([key for key in place if key not in known], spec.way)
-                missing = [key for key in place if key not in known]
+                found = self._journal.find(missing, spec.way)
+                for key, answer in found.items():
+                    answers[place[key]] = answer
+                missing = [key for key in missing if key not in found]
                 mine = [key for key in missing if key not in self._asked]
-                if not missing:
-                    self.hits += len(keys) - paid
-                    return np.array([known[key] for key in keys], np.float32)
-                if not mine:
-                    self._changed.wait_for(lambda waiting=missing: self._asked.isdisjoint(waiting))  # type: ignore[misc]
-                    continue
-                request = self._reserve(spec, len(mine))
-                self._asked.update(mine)
-            known |= self._pay(spec, request, mine, send([place[key] for key in mine]))
-            paid += len(mine)
+                if mine:
+                    request = self._reserve(spec, len(mine))
+                    self._asked.update(mine)
+                elif missing:
+                    self._changed.wait()  # for the thread that asks for them
+            if mine:
+                places = [place[key] for key in mine]
+                answers[places] = self._pay(spec, request, mine, send(places))
+                paid += len(mine)
+                missing = [] if len(mine) == len(missing) else [key for key in missing if key not in set(mine)]
+        with self._changed:
+            self.hits += len(keys) - paid
+        return answers if len(place) == len(keys) else answers[[place[key] for key in keys]]
 
     def belongs_to(self, spec: ApiSpec) -> None:
         """Make this the ledger of that API; `ConfigError` if it is another's or its classes have changed."""
@@ -159,31 +164,26 @@ class Ledger:
             )
         return request
 
-    def _pay(self, spec: ApiSpec, request: int, keys: list[bytes], parts: Iterable[Part]) -> dict[bytes, Answers]:
-        """Take the answers to `keys` as they come, each on file before anybody sees it."""
-        got: dict[bytes, Answers] = {}
-        left = set(keys)
-        failed = False
+    def _pay(self, spec: ApiSpec, request: int, keys: list[bytes], parts: Iterable[Part]) -> Answers:
+        """The answers (n, k) to `keys`, each on file before anybody sees it."""
+        answers, unanswered = np.empty((len(keys), spec.way), np.float32), set(keys)
         try:
             for rows, scores in parts:
                 part = [keys[row] for row in rows.tolist()]
-                answers = check_answer(spec, scores, len(part)).cpu().numpy()
-                if len(set(part)) != len(part) or not left.issuperset(part):
-                    raise BadAnswer(f"{spec.name}: answered an image twice")
+                answers[rows.numpy()] = checked = check_answer(spec, scores, len(part)).cpu().numpy()
                 with self._changed:
-                    self._journal.keep(request, part, answers)
+                    self._journal.keep(request, part, checked)
                     self._settle(part)
-                left.difference_update(part)
-                got.update(zip(part, answers, strict=True))
-            if left:
-                raise BadAnswer(f"{spec.name}: {len(keys)} images were sent, {len(left)} of them got no answer")
+                unanswered.difference_update(part)
+            if unanswered:
+                raise BadAnswer(f"{spec.name}: {len(keys)} images were sent, {len(unanswered)} of them got no answer")
         except ApiError:
-            failed = True
+            self._release(request, unanswered, failed=True)
             raise
-        finally:
-            if left:
-                self._release(request, left, failed=failed)
-        return got
+        except BaseException:
+            self._release(request, unanswered, failed=False)
+            raise
+        return answers
 
     def _settle(self, keys: Iterable[bytes]) -> None:
         """Nobody asks for `keys` any more; whoever waits for them may look again."""
@@ -207,6 +207,7 @@ class Metered:
 
     def __init__(self, api: BlackBox, ledger: Ledger) -> None:
         self.api, self.ledger, self.spec = api, ledger, api.spec
+        self._stream = api.stream if isinstance(api, Streaming) else None
         ledger.belongs_to(self.spec)
 
     def __call__(self, images: Tensor) -> Tensor:
@@ -215,11 +216,12 @@ class Metered:
         if len(ready) == 0:
             return torch.zeros(0, self.spec.way, device=images.device)
 
-        def send(places: list[int]) -> Iterable[Part]:
+        def send(places: list[int]) -> Iterator[Part]:
             unknown = ready if len(places) == len(ready) else ready[places]
-            if isinstance(self.api, Streaming):
-                return self.api.stream(unknown)
-            return ((torch.arange(len(places)), self.api(unknown)) for _ in range(1))  # asked when it is taken
+            if self._stream is not None:
+                yield from self._stream(unknown)
+            else:
+                yield torch.arange(len(places)), self.api(unknown)
 
         answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)
         return torch.from_numpy(answers).to(images.device)
@@ -235,7 +237,7 @@ def spending(run: str | Path) -> dict[str, Any]:
     run = Path(run)
     folder = run / "ledger"
     if not folder.is_dir() and not (run / "config.toml").is_file():
-        raise ArtifactError(f"{run} is no run folder: it has neither ledger/ nor config.toml; name one that learn wrote")
+        raise ArtifactError(f"{run} is no run folder: it has neither ledger/ nor config.toml; name one of dfml")
     apis = {}
     for path in sorted(folder.glob("*.sqlite")):
         facts = read_only(path)

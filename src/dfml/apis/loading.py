@@ -12,7 +12,6 @@ from dfml.apis.onnx import OnnxApi
 from dfml.config import nearest
 from dfml.errors import ConfigError
 from dfml.nets import NetSpec
-from dfml.rng import stream
 
 
 def load_apis(path: str | Path, *, only: Iterable[str] | None = None) -> list[BlackBox]:
@@ -42,7 +41,7 @@ def load_white_boxes(path: str | Path) -> list[ModuleApi]:
         mean, std = tensors.pop("mean"), tensors.pop("std")
         channels, size, _ = entry.image
         spec = NetSpec(arch=entry.arch, way=len(entry.classes), size=size, channels=channels, width=entry.width or 0)
-        net = spec.build(rng=stream(0))
+        net = spec.outline()
         net.load_state_dict(tensors)
         boxes.append(ModuleApi(net, entry_spec(name, entry), mean=mean, std=std))
     return boxes

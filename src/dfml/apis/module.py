@@ -20,6 +20,9 @@ Channels = Sequence[float] | Tensor | None
 class Answering(nn.Module):
     """What an endpoint computes: images (n, c, h, w) in [0, 1] -> softmax(net((images - mean) / std)), (n, k)."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, net: nn.Module, spec: ApiSpec, mean: Channels, std: Channels) -> None:
         super().__init__()
         channels = spec.image[0]
@@ -27,7 +30,7 @@ class Answering(nn.Module):
         scale = [1.0] * channels if std is None else [float(value) for value in std]
         if len(shift) != channels or len(scale) != channels or min(scale) <= 0:
             raise ConfigError(
-                f"{spec.name}: mean and std take {channels} numbers, one a channel, std above 0; got {shift} and {scale}"
+                f"{spec.name}: mean and std take {channels} numbers, one a channel, std above 0: not {shift}, {scale}"
             )
         self.net = copy.deepcopy(net)  # training the caller's module further must not change our answers
         self.register_buffer("mean", torch.tensor(shift).view(1, -1, 1, 1))
@@ -67,7 +70,7 @@ class ModuleApi:
 
     def _respond(self, images: Tensor) -> Tensor:
         with torch.inference_mode():
-            parts = [self._net(part.to(self._device)) for part in images.split(self.batch)]
+            parts = [self._net(part.to(self._device)) for part in torch.split(images, self.batch)]
         return torch.cat(parts)  # outside inference mode, so that autograd may use the answers as targets
 
 

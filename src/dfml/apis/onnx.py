@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from dfml.apis.blackbox import ApiSpec, ask
 from dfml.errors import ApiError, ConfigError
 
+Pixels = np.ndarray[Any, np.dtype[np.floating[Any]]]
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
 
@@ -41,7 +43,7 @@ class OnnxApi:
 
     def _respond(self, images: Tensor) -> Tensor:
         session = self._session()
-        pixels = images.cpu().contiguous().numpy().astype(session.dtype, copy=False)
+        pixels: Pixels = images.cpu().contiguous().numpy().astype(session.dtype, copy=False)
         step = session.batch or self.batch
         try:
             parts = [session.run(pixels[i : i + step]) for i in range(0, len(pixels), step)]
@@ -74,18 +76,18 @@ class _Session:
     output: str
     way: int | None
 
-    def run(self, pixels: np.ndarray) -> np.ndarray:
+    def run(self, pixels: Pixels) -> Pixels:
         """Scores (n, k); a file with a fixed batch gets the missing images as zeros, and their answers are dropped."""
         count = len(pixels)
         if self.batch and count < self.batch:
             pixels = np.concatenate([pixels, np.zeros((self.batch - count, *pixels.shape[1:]), pixels.dtype)])
-        scores: np.ndarray = self.session.run([self.output], {self.input: pixels})[0]
+        scores: Pixels = self.session.run([self.output], {self.input: pixels})[0]
         return scores[:count]
 
 
 def _open(path: Path, threads: int) -> _Session:
     try:
-        import onnxruntime
+        onnxruntime = import_module("onnxruntime")
     except ImportError as error:
         raise ConfigError(f"{path}: ONNX files need onnxruntime; run pip install 'dfml[onnx]'") from error
     options = onnxruntime.SessionOptions()

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from dfml.apis.module import ModuleApi, export_onnx
 from safetensors.torch import save_file
 from torch import Tensor
 
-from dfml.apis.manifest import ApiEntry, entry_spec, find_manifest, read_manifest, write_manifest
+from dfml.apis.manifest import ApiEntry, entry_spec, read_manifest, write_manifest
+from dfml.apis.module import export_onnx
 from dfml.bench.training import TrainConfig, accuracy, train
 from dfml.config import to_mapping
 from dfml.data import ImageSet, channel_statistics, open_dataset
@@ -54,7 +54,7 @@ class Job(NamedTuple):
     """One API to train, as a worker process needs it."""
 
     name: str
-    index: int
+    number: int
     dataset: str
     data: Path | None
     arch: Arch
@@ -119,7 +119,7 @@ def build_zoo(
 def train_api(job: Job, report: Report) -> ApiEntry:
     """Train one API and write its files; everything random comes from the zoo's seed and the API's index."""
     config, part = job.config, _train_part(job)
-    seed = derive_seed(config.seed, "api", job.index)
+    seed = derive_seed(config.seed, "api", job.number)
     chosen = torch.randperm(len(part.classes), generator=stream(seed, "classes"))[: config.way].tolist()
     mean, std = map(torch.tensor, channel_statistics(part))
     train_images, train_labels, test_images, test_labels = _split(part, chosen, config.images_per_class)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from dfml.errors import DfmlError
 
-VERBS = ("demo", "zoo", "ledger")
+VERBS = ("demo", "zoo", "learn", "evaluate", "adapt", "predict", "ledger")
 
 
 class Parser(argparse.ArgumentParser):

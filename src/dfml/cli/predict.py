@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> None:
     classifier = FewShotClassifier.load(args.classifier)
     spec = classifier.input_spec
     paths, images = read_images(args.images, size=spec.size, channels=spec.channels)
-    answers = []
+    answers: list[dict[str, Any]] = []
     for path, row in zip(paths, classifier.predict_proba(images).tolist(), strict=True):
         probabilities = dict(zip(map(str, classifier.classes_.tolist()), row, strict=True))
         label = max(probabilities, key=lambda name: probabilities[name])

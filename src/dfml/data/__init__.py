@@ -36,7 +36,8 @@ def open_dataset(
     """One part (train, val, test) of a data set, decoded to `size` x `size` on first use and cached from then on.
 
     `data` is the folder of the public download; only the embedded `glyphs` need none. `seed` decides how glyphs are
-    drawn and how a `folder` without a split file is split; the other data sets have none to give.
+    drawn and which classes of a `folder` without a split file go where: keep it the same for all parts, or classes
+    seen in training come back in the test.
     """
     if name not in DATASETS:
         near = get_close_matches(name, DATASETS, 1, 0)

@@ -1,11 +1,13 @@
 """Decoding once: every part of every data set becomes one file of raw pixels in the user's cache folder."""
 
 import json
+import math
 import os
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import IO
 
@@ -18,7 +20,6 @@ from dfml.errors import DataError
 Progress = Callable[[int, int], None]
 """called with (images done, images in all) while a part is decoded"""
 
-_HEADER_ROOM = 4096  # more than a .npy header ever takes
 _UNFINISHED = ".part-"
 
 
@@ -56,13 +57,12 @@ def cached(source: Source, *, on_progress: Progress | None = None) -> ImageSet:
         try:
             pixels.parent.mkdir(parents=True, exist_ok=True)
             _sweep(pixels.parent)
-            _replace(pixels, lambda file: _write_pixels(file, source, on_progress))
+            _replace(pixels, lambda file: _write_pixels(file, _header(images), source, on_progress))
             _replace(index, lambda file: file.write(json.dumps(description, ensure_ascii=False, indent=1).encode()))
         except OSError as error:
-            megabytes = sum(images.counts) * int(np.prod(images.shape)) / 1e6
             raise DataError(
                 f"cannot write the decoded images to {pixels.parent} ({error.strerror or error}); "
-                f"set DFML_CACHE to a folder with {megabytes:.0f} MB free"
+                f"set DFML_CACHE to a folder with {_bytes(images) / 1e6:.0f} MB free"
             ) from error
     return images
 
@@ -74,15 +74,26 @@ def _complete(index: Path, description: object, pixels: Path, images: ImageSet) 
         size = pixels.stat().st_size
     except (OSError, ValueError):
         return False
-    payload = sum(images.counts) * int(np.prod(images.shape))
-    return bool(told == description) and payload < size < payload + _HEADER_ROOM
+    return bool(told == description) and size == len(_header(images)) + _bytes(images)
 
 
-def _write_pixels(file: IO[bytes], source: Source, on_progress: Progress | None) -> None:
+def _bytes(images: ImageSet) -> int:
+    """How many bytes the pixels take."""
+    return sum(images.counts) * math.prod(images.shape)
+
+
+def _header(images: ImageSet) -> bytes:
+    """What a .npy file of these pixels begins with."""
+    header = BytesIO()
+    shape = (sum(images.counts), *images.shape)
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    return header.getvalue()
+
+
+def _write_pixels(file: IO[bytes], header: bytes, source: Source, on_progress: Progress | None) -> None:
     """Stream batches behind a .npy header; never more than one batch in memory."""
     total, done = sum(source.counts), 0
-    header = {"descr": "|u1", "fortran_order": False, "shape": (total, *source.shape)}
-    np.lib.format.write_array_header_1_0(file, header)
+    file.write(header)
     for batch in source.batches():
         file.write(np.ascontiguousarray(batch).data)
         done += len(batch)

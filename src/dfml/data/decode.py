@@ -22,8 +22,6 @@ def decode(path: Path, size: int, channels: int = 3, *, fit: Fit = "crop") -> ND
         with Image.open(path) as opened:
             image = _eight_bit(_upright(opened))
             image = _on_white(image).convert("RGB" if channels == 3 else "L")
-    except DataError:
-        raise
     except Exception as error:  # fed with rubbish, a decoder may raise anything
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
         raise DataError(f"{path} cannot be read as an image ({_one_line(reason)}); replace or remove it") from error

@@ -53,7 +53,7 @@ class Glyphs:
 
     @property
     def key(self) -> str:
-        return fingerprint("glyphs", _RECIPE, self.part, self.size, self.seed, self.images_per_class)
+        return fingerprint(_RECIPE, characters(self.part), self.size, self.seed, self.images_per_class)
 
     def batches(self) -> Iterator[Pixels]:
         """One batch a class; each has its own random stream, so parts and classes do not shift each other."""

@@ -17,11 +17,12 @@ def locate(root: Path, name: str, marks: Sequence[str], inside: Sequence[str], l
     """The folder that holds everything in `marks`: `root` itself or one of the folders `inside` it."""
     if not root.is_dir():
         raise DataError(f"{name}: the data folder {root} does not exist; expected {layout}")
-    for folder in (root, *(root / inner for inner in inside)):
-        if all((folder / mark).exists() for mark in marks):
-            return folder.resolve()
-    missing = next(mark for mark in marks if not (root / mark).exists())
-    raise DataError(f"{name}: {root} has no {missing}; expected {layout}")
+    folders = [root, *(root / inner for inner in inside)]
+    missing = [[mark for mark in marks if not (folder / mark).exists()] for folder in folders]
+    best = min(range(len(folders)), key=lambda i: len(missing[i]))
+    if missing[best]:
+        raise DataError(f"{name}: {folders[best]} has no {missing[best][0]}; expected {layout}")
+    return folders[best].resolve()
 
 
 def images_in(folder: Path) -> list[Path]:
@@ -30,7 +31,9 @@ def images_in(folder: Path) -> list[Path]:
         names = sorted(
             entry.name
             for entry in entries
-            if not entry.name.startswith(".") and Path(entry.name).suffix.lower() in SUFFIXES and entry.is_file()
+            if not entry.name.startswith(".")
+            and os.path.splitext(entry.name)[1].lower() in SUFFIXES
+            and entry.is_file()
         )
     return [folder / name for name in names]
 

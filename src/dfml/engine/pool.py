@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.queues import Queue
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from dfml.errors import DfmlError
 
@@ -18,7 +18,8 @@ Report = Callable[[float], None]
 """called by the work with the fraction of it that is done"""
 
 
-class Progress(NamedTuple):
+@dataclass(frozen=True)
+class Progress:
     """How far one item is."""
 
     index: int

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Generator, Tensor
 
+from dfml.images.draw import Draw
+
 
 @dataclass
 class Layout:
@@ -32,23 +34,9 @@ class Layout:
         return Layout(*(torch.cat(pair, 1) for pair in pairs))
 
 
-class _Draw:
-    """Uniform numbers of one shape."""
-
-    def __init__(self, *shape: int, rng: Generator) -> None:
-        self.shape, self.rng = shape, rng
-
-    def __call__(self, low: float, high: float) -> Tensor:
-        return torch.rand(self.shape, generator=self.rng) * (high - low) + low
-
-    def chance(self, share: float) -> Tensor:
-        """1 with probability `share`, else 0."""
-        return (torch.rand(self.shape, generator=self.rng) < share).float()
-
-
 def leaves(count: int, *, most: int, size: int, rng: Generator) -> Layout:
     """Up to `most` parts anywhere, all different; small ones are the most frequent, as in dead-leaves images."""
-    draw, each = _Draw(count, most, rng=rng), _Draw(count, 1, rng=rng)
+    draw, each = Draw(count, most, rng=rng), Draw(count, 1, rng=rng)
     number = torch.exp(each(0, 1) * math.log(most + 1)) - 1
     radius = (0.1**-1.2 + (0.9**-1.2 - 0.1**-1.2) * draw(0, 1)) ** (-1 / 1.2)
     return Layout(
@@ -59,17 +47,21 @@ def leaves(count: int, *, most: int, size: int, rng: Generator) -> Layout:
     )  # fmt: skip
 
 
-def things(count: int, *, size: int, rng: Generator, limbs: int = 5) -> Layout:
+def things(
+    count: int, *, size: int, rng: Generator, limbs: int = 5, views: int = 1, free: Tensor | None = None
+) -> Layout:
     """One thing in the middle: a shadow, limbs, a body, a head and marks on top, each family of its own make.
 
     Limbs and marks repeat one part with a symmetry, as legs, wheels, petals and eyes do: turned around the body,
-    side by side in a row, or mirrored.
+    side by side in a row, or mirrored. Every `views` images show one kind of thing in different poses, except where
+    `free` (count, 1) says that shapes vary within the kind.
     """
-    one, each = _Draw(count, 1, rng=rng), _Draw(count, limbs, rng=rng)
-    scale, turn = one(0.35, 0.9), one(-0.5, 0.5) + one.chance(0.15) * one(-math.pi, math.pi)
-    across, down = one(-0.3, 0.3), one(-0.25, 0.25)
+    one = Draw(count, 1, rng=rng, views=views, loose=0.25, free=free)
+    pose, each = Draw(count, 1, rng=rng), Draw(count, limbs, rng=rng)
+    scale, turn = pose(0.35, 0.9), pose(-0.5, 0.5) + pose.chance(0.15) * pose(-math.pi, math.pi)
+    across, down = pose(-0.3, 0.3), pose(-0.25, 0.25)
     aspect, square = one(0.3, 1), one.chance(0.35) * one(0.3, 1)
-    side = one.chance(0.5) * 2 - 1
+    side = pose.chance(0.5) * 2 - 1
 
     def family(index: int, parts: int, x: Tensor, y: Tensor, **given: Tensor) -> Layout:
         """Parts given in the frame of the thing, moved to where it stands."""
@@ -79,7 +71,7 @@ def things(count: int, *, size: int, rng: Generator, limbs: int = 5) -> Layout:
         return Layout(
             x=across + scale * (x * cos - y * sin), y=down + scale * (x * sin + y * cos),
             radius=(scale * at.pop("radius")).clamp_min(1.5 / size), angle=angle,
-            sharp=_edges(one, size).expand(count, parts),
+            sharp=_edges(pose, size).expand(count, parts),
             family=torch.full((count, parts), index), **at,
         )  # fmt: skip
 
@@ -129,6 +121,6 @@ def things(count: int, *, size: int, rng: Generator, limbs: int = 5) -> Layout:
     return layout
 
 
-def _edges(draw: _Draw, size: int) -> Tensor:
+def _edges(draw: Draw, size: int) -> Tensor:
     """Edges from a tenth of a pixel to four pixels of a 32-pixel image wide."""
     return torch.exp(draw(1.4, 4.2)) * min(1.0, size / 32)

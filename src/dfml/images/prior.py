@@ -32,10 +32,7 @@ class Prior:
     def chunk(self, index: int) -> Tensor:
         """Images `index * CHUNK` to `(index + 1) * CHUNK` of the stream, as uint8 (CHUNK, channels, size, size)."""
         rng = stream(self.seed, "prior", self.size, index)
-        images = _mixture(CHUNK, self.size, rng=rng)
-        if self.channels == 1:
-            images = torch.einsum("c,nchw->nhw", LUMINANCE, images).unsqueeze(1)
-        return images.mul_(255).round_().to(torch.uint8)
+        return finish(_mixture(CHUNK, self.size, rng=rng), self.channels)
 
     def images(self, start: int, count: int) -> Tensor:
         """Images `start` to `start + count` of the stream, as uint8 (count, channels, size, size)."""
@@ -58,6 +55,13 @@ class Prior:
 def prior(count: int, *, seed: int, size: int = 32, channels: int = 3) -> Tensor:
     """The first `count` images of the stream: uint8 (count, channels, size, size)."""
     return Prior(seed=seed, size=size, channels=channels).images(0, count)
+
+
+def finish(images: Tensor, channels: int) -> Tensor:
+    """Colour images in [0, 1] as 8-bit ones with 1 or 3 channels."""
+    if channels == 1:
+        images = torch.einsum("c,nchw->nhw", LUMINANCE, images).unsqueeze(1)
+    return images.mul(255).round_().to(torch.uint8)
 
 
 def _mixture(count: int, size: int, *, rng: Generator) -> Tensor:

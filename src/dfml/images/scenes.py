@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from dfml.images.colours import palette
+from dfml.images.draw import Draw
 from dfml.images.layouts import Layout
 from dfml.images.textures import Textures
 
@@ -52,14 +53,13 @@ def backgrounds(count: int, size: int, *, colours: Tensor, textures: Textures, r
     return torch.lerp(first, second, zone.unsqueeze(1)).mul_(field.unsqueeze(1))
 
 
-def surfaces(layout: Layout, *, colours: Tensor, rng: Generator) -> Surface:
+def surfaces(layout: Layout, *, colours: Tensor, rng: Generator, views: int = 1) -> Surface:
     """Cover every part; parts of one family (`layout.family`) are covered alike. `colours`: (n, families, 3)."""
-    n, kinds, _ = colours.shape
+    n, families, _ = colours.shape
+    uniform = Draw(n, families, rng=rng, views=views)
 
     def draw(low: float, high: float, share: float = 1.0) -> Tensor:
-        value = torch.rand(n, kinds, generator=rng) * (high - low) + low
-        value = torch.where(torch.rand(n, kinds, generator=rng) < share, value, 0)
-        return value.gather(1, layout.family)
+        return (uniform(low, high) * uniform.chance(share)).gather(1, layout.family)
 
     def pick(values: Tensor) -> Tensor:
         return values.gather(1, layout.family.unsqueeze(-1).expand(-1, -1, 3))
@@ -143,10 +143,15 @@ def develop(images: Tensor, *, rng: Generator) -> Tensor:
 def scenes(layout: Layout, size: int, *, rng: Generator) -> Tensor:
     """Finished images (n, 3, size, size) in [0, 1] of the parts in `layout`."""
     n, families = len(layout.x), int(layout.family.max()) + 1
-    textures = Textures(size, rng=rng)
     colours = palette(n, families + 2, rng=rng)
-    canvas = backgrounds(n, size, colours=colours[:, families:], textures=textures, rng=rng)
-    surface = surfaces(layout, colours=colours[:, :families], rng=rng)
+    return render(layout, size, colours=colours[:, :families], behind=colours[:, families:], rng=rng)
+
+
+def render(layout: Layout, size: int, *, colours: Tensor, behind: Tensor, rng: Generator, views: int = 1) -> Tensor:
+    """Background, parts, camera. `colours`: (n, families, 3) for the parts, `behind`: (n, 2, 3) for the background."""
+    textures = Textures(size, rng=rng)
+    canvas = backgrounds(len(behind), size, colours=behind, textures=textures, rng=rng)
+    surface = surfaces(layout, colours=colours, rng=rng, views=views)
     return develop(paint(canvas, layout, surface, textures=textures, rng=rng), rng=rng)
 
 

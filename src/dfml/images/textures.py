@@ -16,7 +16,7 @@ def noise(count: int, size: int, *, low: float, high: float, rng: Generator, pla
     exponent = torch.linspace(low, high, count).view(-1, 1, 1, 1)
     shape = (count, planes, size, size // 2 + 1)
     waves = torch.complex(torch.randn(shape, generator=rng), torch.randn(shape, generator=rng))
-    x = torch.fft.irfft2(waves * frequency**-exponent, s=(size, size))
+    x: Tensor = torch.fft.irfft2(waves * frequency**-exponent, s=(size, size))
     x = x - x.mean((-2, -1), keepdim=True)
     return x / x.std((-2, -1), keepdim=True).clamp_min(1e-6)
 

@@ -37,14 +37,16 @@ class NetSpec:
 
     def build(self, *, rng: Generator, batch_norm: BatchNorm = "running") -> Classifier:
         """A freshly initialised network of this shape."""
-        net: Classifier
-        if self.arch == "conv4":
-            net = Conv4(self.way, width=self.width, size=self.size, channels=self.channels, batch_norm=batch_norm)
-        else:
-            blocks = 1 if self.arch == "resnet10" else 2
-            net = ResNet(self.way, blocks=blocks, width=self.width, channels=self.channels, batch_norm=batch_norm)
+        net = self.outline(batch_norm=batch_norm)
         initialise(net, rng)
         return net
+
+    def outline(self, *, batch_norm: BatchNorm = "running") -> Classifier:
+        """A network of this shape with whatever weights torch gives it, for weights to be loaded into."""
+        if self.arch == "conv4":
+            return Conv4(self.way, width=self.width, size=self.size, channels=self.channels, batch_norm=batch_norm)
+        blocks = 1 if self.arch == "resnet10" else 2
+        return ResNet(self.way, blocks=blocks, width=self.width, channels=self.channels, batch_norm=batch_norm)
 
 
 __all__ = ["Arch", "BatchNorm", "Classifier", "NetSpec"]

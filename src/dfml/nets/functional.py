@@ -22,12 +22,16 @@ Params = dict[str, Tensor]
 """name -> tensor, with the names of the module's `named_parameters`"""
 
 
+MEAN, STD = 0.5, 0.25
+"""The input contract of every meta model: pixels in [0, 1] enter as (x - MEAN) / STD, because a world without data has
+no data-set statistics to normalise by."""
+
+
 class Net:
     """`net(params, images)`: images (n, channels, size, size) in [0, 1] -> logits (n, way).
 
-    The input contract is that of every meta model here: pixels enter as (x - 0.5) / 0.25, because a world without data
-    has no data-set statistics to normalise by. Every batch is normalised by its own statistics. Nothing is mutated, so
-    threads may share one `Net`.
+    Every batch is normalised by its own statistics. Nothing is mutated, so threads may share one `Net`. The head may
+    have another way than `spec` if `params` say so.
     """
 
     def __init__(self, spec: NetSpec) -> None:
@@ -37,6 +41,12 @@ class Net:
     def init(self, rng: Generator) -> Params:
         """Fresh parameters, the same as those of `spec.build(rng=rng)`."""
         return {name: p.detach() for name, p in self.spec.build(rng=rng, batch_norm="batch").named_parameters()}
+
+    @property
+    def shapes(self) -> dict[str, torch.Size]:
+        """The shape of every parameter, by name."""
+        with torch.device("meta"):  # no memory, no numbers
+            return {name: p.shape for name, p in self.spec.outline(batch_norm="batch").named_parameters()}
 
     def __call__(self, params: Params, images: Tensor) -> Tensor:
         """The logits (n, way)."""
@@ -49,7 +59,7 @@ class Net:
 
 def normalise(images: Tensor) -> Tensor:
     """Pixels in [0, 1] -> what the first layer sees."""
-    return (images - 0.5) / 0.25
+    return (images - MEAN) / STD
 
 
 def _conv4(params: Params, x: Tensor) -> Tensor:

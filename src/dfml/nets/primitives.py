@@ -1,16 +1,14 @@
-"""Convolution, batch moments and max-pooling that are cheap to differentiate twice.
+"""Convolution and the rest of a Conv4 block, made cheap to differentiate twice.
 
-A second-order meta-gradient spends its time in the derivatives of derivatives. PyTorch's own cost several times the
-arithmetic there: the second derivative of a convolution runs with a kernel as large as the image, and that of BatchNorm
-makes dozens of passes over the map. The operations here are closed under differentiation instead:
+A second-order meta-gradient spends its time in derivatives of derivatives. PyTorch's own cost several times the
+arithmetic: the second derivative of a convolution runs with a kernel as large as the image, and that of BatchNorm makes
+dozens of passes over the map. Here
 
-    conv(x, w), its adjoint in x and its adjoint in w are each linear in two arguments, and the derivatives of each are
-    the other two;
-    max-pooling picks elements, its adjoint puts them back;
-    the mean m and the variance v of a map y over its N elements have dm/dy = 1/N and dv/dy = 2 (y - m) / N.
+- a convolution, its adjoint in the image and its adjoint in the filter are three operations, each linear in its two
+  arguments, and the derivatives of each are the other two;
+- BatchNorm, max-pooling and ReLU are one operation, whose derivatives touch the full map as seldom as they can.
 
-Maps are fastest in the `channels_last` memory format; the values do not depend on it. All convolutions are without bias,
-zero-padded and `groups=1`.
+Maps are fastest in the `channels_last` memory format; the values do not depend on it.
 """
 
 from typing import Any
@@ -20,25 +18,25 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-_aten = torch.ops.aten
 EPSILON = 1e-5  # of nn.BatchNorm2d
-_CHANNELS = (0, 2, 3)  # reduce a map (n, c, h, w) to (c,)
+_aten = torch.ops.aten
 
 
 def conv2d(x: Tensor, weight: Tensor, *, stride: int = 1, padding: int = 0) -> Tensor:
-    """Maps (n, i, h, w) and weight (o, i, k, k) -> (n, o, h', w'); differentiable any number of times."""
-    out: Tensor = _Conv.apply(x, weight, stride, padding)
+    """Maps (n, i, h, w) and weight (o, i, k, k) -> (n, o, h', w'), zero-padded; differentiable any number of times."""
+    out: Tensor = _apply(_Conv, x, weight, stride, padding)
     return out
 
 
 def norm_pool_relu(y: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """BatchNorm by batch statistics, 2x2 max-pooling, ReLU: maps (n, c, h, w) -> (n, c, h // 2, w // 2); twice.
+    """BatchNorm by batch statistics, 2x2 max-pooling, ReLU: maps (n, c, h, w) -> (n, c, h // 2, w // 2).
 
         relu(gain * rate * (maxpool(y) - mean) + bias),    rate = (var + epsilon) ** -0.5
 
-    where the moments are those of the whole map of a channel. This is BatchNorm before pooling if `gain` >= 0.
+    with the moments of each channel over the map before pooling. Equal to BatchNorm, then pooling, for `gain` >= 0,
+    which is the caller's to see to. Differentiable twice.
     """
-    out: Tensor = _NormPoolRelu.apply(y, gain, bias)
+    out: Tensor = _apply(_NormPoolRelu, y, gain, bias)
     return out
 
 
@@ -47,59 +45,49 @@ class _Conv(Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.geometry = stride, padding
-        return _convolution(x, weight, stride, padding)
+        out: Tensor = _aten.convolution(x, weight, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1)
+        return out
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        return (
-            _ConvInput.apply(g, weight, x.shape, *ctx.geometry) if ctx.needs_input_grad[0] else None,
-            _ConvWeight.apply(g, x, weight.shape, *ctx.geometry) if ctx.needs_input_grad[1] else None,
-            None,
-            None,
-        )
+        for_x = _apply(_ConvImage, g, weight, x.shape, *ctx.geometry) if ctx.needs_input_grad[0] else None
+        for_weight = _apply(_ConvFilter, g, x, weight.shape, *ctx.geometry) if ctx.needs_input_grad[1] else None
+        return for_x, for_weight, None, None
 
 
-class _ConvInput(Function):
+class _ConvImage(Function):
     """The adjoint of conv(x, weight) in x: (g, weight) -> like x."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, weight: Tensor, shape: torch.Size, stride: int, padding: int) -> Tensor:
         ctx.save_for_backward(g, weight)
         ctx.geometry = stride, padding
-        return _adjoints(g, _only_shape(shape, g), weight, stride, padding, (True, False))[0]
+        return _adjoint(g, _only_shape(shape, g), weight, stride, padding, index=0)
 
     @staticmethod
     def backward(ctx: Any, u: Tensor) -> tuple[Tensor | None, ...]:
         g, weight = ctx.saved_tensors
-        return (
-            _Conv.apply(u, weight, *ctx.geometry) if ctx.needs_input_grad[0] else None,
-            _ConvWeight.apply(g, u, weight.shape, *ctx.geometry) if ctx.needs_input_grad[1] else None,
-            None,
-            None,
-            None,
-        )
+        for_g = _apply(_Conv, u, weight, *ctx.geometry) if ctx.needs_input_grad[0] else None
+        for_weight = _apply(_ConvFilter, g, u, weight.shape, *ctx.geometry) if ctx.needs_input_grad[1] else None
+        return for_g, for_weight, None, None, None
 
 
-class _ConvWeight(Function):
+class _ConvFilter(Function):
     """The adjoint of conv(x, weight) in weight: (g, x) -> like weight."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, x: Tensor, shape: torch.Size, stride: int, padding: int) -> Tensor:
         ctx.save_for_backward(g, x)
         ctx.geometry = stride, padding
-        return _adjoints(g, x, _only_shape(shape, g), stride, padding, (False, True))[1]
+        return _adjoint(g, x, _only_shape(shape, g), stride, padding, index=1)
 
     @staticmethod
     def backward(ctx: Any, u: Tensor) -> tuple[Tensor | None, ...]:
         g, x = ctx.saved_tensors
-        return (
-            _Conv.apply(x, u, *ctx.geometry) if ctx.needs_input_grad[0] else None,
-            _ConvInput.apply(g, u, x.shape, *ctx.geometry) if ctx.needs_input_grad[1] else None,
-            None,
-            None,
-            None,
-        )
+        for_g = _apply(_Conv, x, u, *ctx.geometry) if ctx.needs_input_grad[0] else None
+        for_x = _apply(_ConvImage, g, u, x.shape, *ctx.geometry) if ctx.needs_input_grad[1] else None
+        return for_g, for_x, None, None, None
 
 
 class _NormPoolRelu(Function):
@@ -115,80 +103,80 @@ class _NormPoolRelu(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        y, gain, *rest = ctx.saved_tensors
-        return _NormPoolReluAdjoint.apply(g, y, gain, *rest)  # type: ignore[no-any-return]
+        for_y, for_gain, for_bias = _apply(_NormPoolReluAdjoint, g, *ctx.saved_tensors)
+        return for_y, for_gain, for_bias
 
 
 class _NormPoolReluAdjoint(Function):
-    """(g, y, gain) -> the cotangents of y, gain and bias, with h = g where the output is positive, else 0:
+    """(g, y, gain) -> the cotangents of y, gain and bias. With h = g where the output is positive and 0 elsewhere,
+    G = sum(h) and H = sum(h * (picked - mean)) over each channel, and N elements a channel before pooling:
 
-        G = sum(h)    H = sum(h * (picked - mean))        each (c,)
-        bias: G       gain: rate * H
-        y: put_back(gain * rate * h) - gain * rate / N * (G + rate**2 * H * (y - mean))
+        bias: G
+        gain: rate * H
+        y: gain * rate * (put_back(h) - G / N - rate**2 * H * (y - mean) / N)
+
+    The mean, the rate, the picked elements and the output are functions of y and gain that were known already.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, g: Tensor, y: Tensor, gain: Tensor, mean: Tensor, rate: Tensor, picked: Tensor, where: Tensor, out: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        h = g * (out > 0)
+    def forward(ctx: Any, g: Tensor, y: Tensor, gain: Tensor, *known: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mean, rate, picked, where, out = known
+        h = _aten.threshold_backward(g, out, 0)
         H, G = _correlate(h, picked, mean)
-        ctx.save_for_backward(h, y, gain, mean, rate, picked, where, out, G, H)
+        ctx.save_for_backward(h, G, H, y, gain, *known)
         scale = gain * rate
-        slope = -scale * rate**2 * H / _count(y)
-        g_y = _put_back(h * _map(scale), where, y).addcmul_(y, _map(slope))
-        return g_y.sub_(_map(scale * G / _count(y) + slope * mean)), rate * H, G
+        slope = scale * rate * rate * H / -_count(y)
+        for_y = _put_back(h * _map(scale), where, y).addcmul_(y, _map(slope))
+        return for_y.sub_(_map(scale * G / _count(y) + slope * mean)), rate * H, G
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, u: Tensor, u_gain: Tensor, u_bias: Tensor) -> tuple[Tensor | None, ...]:
-        h, y, gain, mean, rate, picked, where, out, G, H = ctx.saved_tensors
-        n = _count(y)
-        # The scalar whose derivatives are wanted, with C = sum(u * (y - mean)) and D = sum(u at the picked * h), is
-        #   gain * rate * (D - G * sum(u) / n) - gain * rate**3 * H * C / n + u_gain * rate * H + u_bias * G.
-        C, total = _correlate(u, y, mean)
-        u_mean = total / n
+        # The scalar to differentiate, as its cotangents u pair with the formulas above, is
+        #     gain * rate * D - gain * rate**3 * H * C + u_gain * rate * H + u_bias * G
+        # with C = sum(u * (y - mean)) / N and D = sum(u_picked * h) - G * mean(u) of each channel.
+        h, G, H, y, gain, mean, rate, picked, where, out = ctx.saved_tensors
+        N = _count(y)
+        C, u_mean = (s / N for s in _correlate(u, y, mean))
         u_picked = u.flatten(2).gather(2, where.flatten(2)).view_as(where)
-        D = (u_picked * h).sum(_CHANNELS)
-        scale, cube = gain * rate, gain * rate**3
-        kappa = u_gain * rate - cube * C / n  # the coefficient of H
-        g_g = u_picked.mul_(_map(scale)).addcmul_(picked, _map(kappa))
-        g_g = g_g.add_(_map(u_bias - scale * u_mean - kappa * mean)).mul_(out > 0)
-        g_gain = rate * (D - G * u_mean) - rate**3 * H * C / n
-        g_rate = gain * (D - G * u_mean) - 3 * gain * rate**2 * H * C / n + u_gain * H
-        g_mean = cube * H * u_mean - kappa * G
-        slope = -(rate**3) * g_rate / n
-        g_y = _put_back(h * _map(kappa), where, y).addcmul_(y, _map(slope)).addcmul_(u, _map(-cube * H / n))
-        return g_g, g_y.add_(_map(g_mean / n - slope * mean)), g_gain, None, None, None, None, None
+        D = (u_picked * h).sum((0, 2, 3)) - G * u_mean
+        scale, square = gain * rate, rate * rate
+        cube = scale * square
+        per_H = u_gain * rate - cube * C
+        for_h = u_picked.mul_(_map(scale)).addcmul_(picked, _map(per_H))
+        for_h.add_(_map(u_bias - scale * u_mean - per_H * mean))
+        for_gain = rate * (D - square * H * C)
+        for_rate = gain * (D - 3 * square * H * C) + u_gain * H
+        for_mean = cube * H * u_mean - per_H * G
+        slope = for_rate * square * rate / -N  # d rate / d y = -rate**3 * (y - mean) / N
+        for_y = _put_back(h * _map(per_H), where, y).addcmul_(y, _map(slope)).addcmul_(u, _map(cube * H / -N))
+        for_y.add_(_map(for_mean / N - slope * mean))
+        return _aten.threshold_backward(for_h, out, 0), for_y, for_gain, None, None, None, None, None
 
 
-def _convolution(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
-    out: Tensor = _aten.convolution(x, weight, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1)
-    return out
+def _apply(function: Any, *arguments: Any) -> Any:
+    return function.apply(*arguments)  # PyTorch's `apply` has no types
 
 
-def _adjoints(
-    g: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, which: tuple[bool, bool]
-) -> tuple[Tensor, Tensor]:
-    """Of conv(x, weight), given the cotangent g: (in x, in weight), those that `which` asks for.
-
-    Of the argument that is asked for only the shape matters.
-    """
-    g_x, g_weight, _ = _aten.convolution_backward(
-        g, x, weight, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1, [*which, False]
+def _adjoint(g: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, *, index: int) -> Tensor:
+    """The cotangent of conv's argument 0 (x) or 1 (weight), of which only the shape matters."""
+    wanted = [index == 0, index == 1, False]
+    out: tuple[Tensor, ...] = _aten.convolution_backward(
+        g, x, weight, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1, wanted
     )
-    return g_x, g_weight
+    return out[index]
 
 
 def _only_shape(shape: torch.Size, like: Tensor) -> Tensor:
-    # PyTorch chooses the layout of the result, and may copy the rest, by the layout of this.
+    # PyTorch chooses the layout of the result, and may copy the other arguments, by the layout of this one.
     return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=torch.channels_last)
 
 
 def _correlate(u: Tensor, y: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
     """sum(u * (y - mean)) and sum(u) of each channel in one pass: what BatchNorm's weight and bias would get."""
+    ones = torch.ones_like(mean)
     _, product, total = _aten.native_batch_norm_backward(
-        u, y, None, None, None, mean, torch.ones_like(mean), True, 0.0, [False, True, True]
+        u, y, None, None, None, mean, ones, True, 0.0, [False, True, True]
     )
     return product, total
 
@@ -199,8 +187,8 @@ def _put_back(picked: Tensor, where: Tensor, y: Tensor) -> Tensor:
     return out
 
 
-def _count(x: Tensor) -> int:
-    return x.numel() // x.shape[1]
+def _count(y: Tensor) -> int:
+    return y.numel() // y.shape[1]
 
 
 def _map(channel: Tensor) -> Tensor:

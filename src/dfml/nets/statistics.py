@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 
 from dfml.nets import Classifier, NetSpec
-from dfml.rng import stream
 
 Statistics = dict[str, Tensor]
 """`<layer>.running_mean` and `<layer>.running_var` of every BatchNorm layer"""
@@ -17,7 +16,7 @@ def batch_statistics(spec: NetSpec, params: dict[str, Tensor], inputs: Tensor) -
     The variance is the biased one: a network frozen with these statistics gives, for exactly this batch, what it gave
     with batch statistics.
     """
-    net = spec.build(rng=stream(0), batch_norm="batch")
+    net = spec.outline(batch_norm="batch")
     net.load_state_dict(params)
     statistics: Statistics = {}
 
@@ -50,7 +49,7 @@ def blend(ours: Statistics, theirs: Statistics, weight: float) -> Statistics:
 
 def frozen(spec: NetSpec, params: dict[str, Tensor], statistics: Statistics) -> Classifier:
     """A network that treats every image alike, whatever else is in the batch."""
-    net = spec.build(rng=stream(0), batch_norm="running")
+    net = spec.outline(batch_norm="running")
     counters = {name: t for name, t in net.state_dict().items() if name.endswith("num_batches_tracked")}
     net.load_state_dict({**params, **statistics, **counters})
     return net.eval().requires_grad_(False)

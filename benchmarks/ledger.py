@@ -1,0 +1,50 @@
+"""What the ledger adds to the time of a local Conv4, batches of 256 fresh images: `python benchmarks/ledger.py`."""
+
+import json
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from onnx_api import BATCH, both, seconds
+
+from dfml.apis.ledger import Ledger, Metered
+from dfml.rng import stream
+from dfml.runtime import keep_freed_memory
+
+ROUNDS, GOAL = 100, 0.15
+
+
+def run() -> dict[str, Any]:
+    """The median call through the ledger against the median call without, in turns, on different images each time."""
+    torch.set_num_threads(1)
+    keep_freed_memory()  # as dfml's commands do
+    rng = stream(0, "images")
+    with tempfile.TemporaryDirectory() as folder:
+        _, bare = both(Path(folder))
+        with Ledger(Path(folder) / "ledger" / "conv4.sqlite", budget=10**9) as ledger:
+            metered = Metered(bare, ledger)
+            times = []
+            for turn in range(ROUNDS):
+                fresh, other = torch.rand(2, BATCH, 3, 32, 32, generator=rng)
+                if turn % 2:  # whoever comes second finds warmer caches
+                    times.append((seconds(bare, fresh), seconds(metered, other)))
+                else:
+                    times.append((seconds(metered, fresh), seconds(bare, other))[::-1])
+            kept = ledger.queries
+    without, through = (statistics.median(side) for side in zip(*times, strict=True))
+    ratio = through / without - 1
+    return {
+        "name": "ledger overhead",
+        "ratio": round(ratio, 3),
+        "goal": GOAL,
+        "met": ratio < GOAL and kept == ROUNDS * BATCH,
+        "milliseconds a batch": {"without": round(1e3 * without, 2), "through the ledger": round(1e3 * through, 2)},
+        "line": f"The ledger adds {ratio:.0%} to the time of a local Conv4 in batches of {BATCH} "
+        f"(goal: under {GOAL:.0%})",
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(), indent=2))

@@ -1,0 +1,47 @@
+"""Turn black-box image-classification APIs into a few-shot learner, without any data."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dfml.adaptation import FewShotClassifier
+    from dfml.apis.blackbox import ApiSpec, BlackBox
+    from dfml.apis.function import FunctionApi
+    from dfml.apis.loading import load_apis
+    from dfml.apis.module import ModuleApi
+    from dfml.apis.onnx import OnnxApi
+    from dfml.initialisation import Initialisation
+    from dfml.learning import learn
+
+# Loaded when first used, so that `import dfml` and `dfml --help` do not wait for torch.
+_HOMES = {
+    "ApiSpec": "dfml.apis.blackbox",
+    "BlackBox": "dfml.apis.blackbox",
+    "FewShotClassifier": "dfml.adaptation",
+    "FunctionApi": "dfml.apis.function",
+    "Initialisation": "dfml.initialisation",
+    "ModuleApi": "dfml.apis.module",
+    "OnnxApi": "dfml.apis.onnx",
+    "learn": "dfml.learning",
+    "load_apis": "dfml.apis.loading",
+}
+
+__all__ = [
+    "ApiSpec",
+    "BlackBox",
+    "FewShotClassifier",
+    "FunctionApi",
+    "Initialisation",
+    "ModuleApi",
+    "OnnxApi",
+    "learn",
+    "load_apis",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'dfml' has no attribute {name!r}")

@@ -1,0 +1,93 @@
+"""`dfml learn ZOO|apis.toml --out RUN`: from APIs to an initialisation."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dfml.events import Event
+
+
+def add(verbs: Any) -> None:
+    learn = verbs.add_parser("learn", help="learn an initialisation from APIs")
+    learn.add_argument("apis", type=Path, metavar="APIS", help="a zoo folder or an apis.toml")
+    learn.add_argument("--method", default="bidf-mkd", help="bidf-mkd, white-box or random")
+    learn.add_argument("--preset", help="a named set of settings: paper or released (bidf-mkd)")
+    learn.add_argument("--config", type=Path, metavar="TOML", help="settings from a file; --set goes on top")
+    learn.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. recovery.directions=10")
+    learn.add_argument("--budget", type=int, metavar="QUERIES", help="to all APIs together, never passed")
+    learn.add_argument("--budget-per-api", type=int, metavar="QUERIES")
+    learn.add_argument("--seed", type=int, default=0)
+    learn.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    learn.add_argument("--out", type=Path, required=True, metavar="RUN")
+    learn.set_defaults(run=run, computes=True)
+
+
+def run(args: argparse.Namespace) -> None:
+    from dfml.apis.ledger import spending
+    from dfml.cli.drawing import console
+    from dfml.learning import learn, settings_from
+
+    settings = [*(settings_from(args.config) if args.config else ()), *args.set]
+    with LearningProgress() as progress:
+        learn(
+            args.apis,
+            args.out,
+            method=args.method,
+            preset=args.preset,
+            settings=settings,
+            budget=args.budget,
+            budget_per_api=args.budget_per_api,
+            seed=args.seed,
+            resume=args.resume,
+            on_event=progress.show,
+        )
+    spent = spending(args.out)["queries"]
+    console.print(f"{args.out / 'init.safetensors'} is learned, from {spent:,} queries")
+
+
+class LearningProgress:
+    """Two bars: all of learning, with what it has spent, and the recovery under way."""
+
+    def __init__(self) -> None:
+        from dfml.cli.drawing import progress_bars
+
+        self.bars = progress_bars()
+        self.overall = self.bars.add_task("learning", total=None)
+        self.stage = self.bars.add_task("", total=None, visible=False)
+        self.spent = 0
+        self.budget: int | None = None
+
+    def __enter__(self) -> "LearningProgress":
+        self.bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bars.stop()
+
+    def show(self, event: "Event") -> None:
+        """Draw one event."""
+        from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
+
+        if isinstance(event, LearningStarted):
+            self.budget = event.budget
+            self.bars.update(self.overall, total=event.iterations, completed=event.resumed_at)
+        elif isinstance(event, Step):
+            reached = "" if event.reached is None else f", {100 * event.reached:.0f} % reached"
+            text = f"{event.api}: {event.stage}, objective {event.objective:.3f}{reached}"
+            self.bars.update(self.stage, description=text, completed=event.done, total=event.total, visible=True)
+        elif isinstance(event, Visited):
+            self.spent += event.queries
+            self.bars.update(self.stage, visible=False)
+            self._overall(event.iteration, "visited " + event.api)
+        elif isinstance(event, Replayed):
+            self._overall(event.iteration, f"replay loss {event.loss:.3f}, accuracy {100 * event.accuracy:.0f} %")
+        elif isinstance(event, ApiFailed):
+            self.bars.console.print(f"{event.reason}; going on by replay, and asking {event.api} again later")
+        elif isinstance(event, BudgetSpent):
+            self.bars.console.print(f"the budget is spent ({event.queries:,} queries); going on by replay")
+
+    def _overall(self, iteration: int, what: str) -> None:
+        left = "" if self.budget is None else f" of {self.budget:,}"
+        text = f"learning: {what}; {self.spent:,}{left} queries"
+        self.bars.update(self.overall, description=text, completed=iteration + 1)

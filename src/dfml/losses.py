@@ -1,0 +1,41 @@
+"""What is minimised. Arguments are named by their unit: an API speaks probabilities, our own networks speak logits."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def distillation_kl(student_logits: Tensor, teacher_probs: Tensor) -> Tensor:
+    """KL(teacher || student), mean over the images; zero iff the two agree.
+
+        1/n sum_x sum_j teacher_j(x) * (log teacher_j(x) - log student_j(x))
+
+    Both are (n, k); the result is a scalar. A class the teacher gives exactly 0 adds nothing, so rounded and one-hot
+    answers are safe; for one-hot answers this is the cross-entropy.
+    """
+    return F.kl_div(student_logits.log_softmax(-1), teacher_probs, reduction="batchmean")
+
+
+def target_nll(probs: Tensor, targets: Tensor, *, floor: float = 1e-6) -> Tensor:
+    """-log p of the target class of each image: `probs` (n, k), `targets` (n,) -> (n,).
+
+    Below `floor` the curve goes on as its tangent there, so a probability that was rounded to zero costs
+    1 - log(floor) instead of infinity, and more probability is always better.
+    """
+    p = probs.gather(1, targets[:, None]).squeeze(1)
+    held = p.clamp_min(floor)
+    return (held - p) / floor - held.log()
+
+
+def boundary(probs: Tensor, targets: Tensor, student_logits: Tensor, agree: Tensor, *, weight: float = 1.0) -> Tensor:
+    """The boundary objective of each image (eq:adaptive): images the API is sure of and the student is not.
+
+        -log A(x)_y - weight * agree(x) * KL(A(x) || F(x))
+
+    `probs` (n, k) are the API's at the probe and `student_logits` (n, k) the student's at the same probe, while `agree`
+    (n,) bool, "API and student name the same class", is held at the image the probes surround: an indicator that could
+    flip from probe to probe would turn a finite difference into a spike. The paper leaves the direction of its KL open;
+    the API comes first here, as in `distillation_kl`. Finite whatever zeros either side holds.
+    """
+    divergence = F.kl_div(student_logits.log_softmax(-1), probs, reduction="none").sum(1)
+    return target_nll(probs, targets) - weight * torch.where(agree, divergence, torch.zeros_like(divergence))

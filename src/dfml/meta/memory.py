@@ -1,0 +1,134 @@
+"""The task memory (sub:memory): a first-in-first-out bank of recovered images, and new tasks drawn across it."""
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from dfml.episode import Episode, EpisodeSpec
+from dfml.errors import ArtifactError, ConfigError
+from dfml.recovery.recovered import ClassKey, RecoveredSet
+
+
+class Entry(NamedTuple):
+    """The images of one class out of one recovered set."""
+
+    images: Tensor  # (m, c, h, w) uint8
+    probs: Tensor  # (m, k) what the API said of them
+    classes: tuple[ClassKey, ...]  # the k columns of `probs`
+
+
+class TaskMemory:
+    """The last `capacity_per_class` recovered sets of every class.
+
+    A class is (API, name). Nothing says that two APIs mean the same by one name, so an interpolated task may hold the
+    same true class twice; `merge_by_name` pools classes of one name where the names can be trusted. (The released code
+    merges by the true ids of the data set, which no stranger's API tells.)
+
+    Images are filed under the class they were recovered for. With `require_agreement` an image that the API itself does
+    not give that class is not filed at all: its label would be wrong.
+    """
+
+    def __init__(
+        self, *, capacity_per_class: int = 20, merge_by_name: bool = False, require_agreement: bool = True
+    ) -> None:
+        if capacity_per_class < 1:
+            raise ConfigError(f"a memory needs a capacity of at least 1 set a class, got {capacity_per_class}")
+        self.capacity_per_class = capacity_per_class
+        self.merge_by_name = merge_by_name
+        self.require_agreement = require_agreement
+        self._bank: dict[str, deque[Entry]] = {}  # in the order of first arrival: sampling depends on it
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many images each class has; a class is called `name` if merged, else `api/name`."""
+        return {label: sum(len(entry.images) for entry in entries) for label, entries in self._bank.items()}
+
+    def add(self, recovered: RecoveredSet) -> int:
+        """File a recovered set; the oldest set of a full class makes room. Returns the number of images filed."""
+        self._check_shape(recovered.images)
+        images = (recovered.images.detach() * 255).round().clamp(0, 255).to(torch.uint8)
+        right = recovered.probs.argmax(1) == recovered.targets
+        filed = 0
+        for target, key in enumerate(recovered.classes):
+            chosen = recovered.targets == target
+            if self.require_agreement:
+                chosen = chosen & right
+            if bool(chosen.any()):
+                entry = Entry(images[chosen], recovered.probs[chosen].detach(), recovered.classes)
+                self._shelf(key).append(entry)
+                filed += len(entry.images)
+        return filed
+
+    def ready(self, spec: EpisodeSpec) -> bool:
+        """Whether a task of this shape can be drawn: at least `way` classes hold `shot + query` images."""
+        return len(self._drawable(spec)) >= spec.way
+
+    def sample(self, spec: EpisodeSpec, rng: Generator) -> Episode:
+        """An interpolated task: `way` classes drawn over all APIs, in random order, then images of each.
+
+        Support and query are disjoint. Classes with fewer than `shot + query` images are not drawn.
+        """
+        drawable = self._drawable(spec)
+        if len(drawable) < spec.way:
+            raise ConfigError(
+                f"the memory has {len(drawable)} classes with {spec.shot + spec.query} images or more, and a task "
+                f"needs {spec.way}; recover more images, or ask for fewer ways, shots or queries"
+            )
+        labels = [drawable[i] for i in torch.randperm(len(drawable), generator=rng)[: spec.way].tolist()]
+        drawn = torch.stack([self._draw(label, spec.shot + spec.query, rng) for label in labels]).float() / 255
+        numbers = torch.arange(spec.way)
+        return Episode(
+            support=drawn[:, : spec.shot].flatten(0, 1),
+            support_labels=numbers.repeat_interleave(spec.shot),
+            query=drawn[:, spec.shot :].flatten(0, 1),
+            query_labels=numbers.repeat_interleave(spec.query),
+            classes=tuple(labels),
+        )
+
+    def state_dict(self) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+        """All it holds as tensors, and as plain JSON what they are: one row a class, in order."""
+        tensors: dict[str, Tensor] = {}
+        rows: list[dict[str, Any]] = []
+        for row, (label, entries) in enumerate(self._bank.items()):
+            rows.append({"label": label, "entries": [[list(key) for key in entry.classes] for entry in entries]})
+            for place, entry in enumerate(entries):
+                tensors[f"{row}.{place}.images"], tensors[f"{row}.{place}.probs"] = entry.images, entry.probs
+        return tensors, rows
+
+    def load_state_dict(self, tensors: dict[str, Tensor], rows: list[dict[str, Any]]) -> None:
+        """Become the memory that `state_dict` described, under this memory's own settings."""
+        bank: dict[str, deque[Entry]] = {}
+        try:
+            for row, about in enumerate(rows):
+                entries = (
+                    Entry(
+                        tensors[f"{row}.{place}.images"],
+                        tensors[f"{row}.{place}.probs"],
+                        tuple(ClassKey(*key) for key in classes),
+                    )
+                    for place, classes in enumerate(about["entries"])
+                )
+                bank[about["label"]] = deque(entries, maxlen=self.capacity_per_class)
+        except KeyError as missing:
+            raise ArtifactError(f"the stored task memory lacks {missing}; start the run anew") from None
+        self._bank = bank
+
+    def _shelf(self, key: ClassKey) -> deque[Entry]:
+        label = key.name if self.merge_by_name else f"{key.api}/{key.name}"
+        return self._bank.setdefault(label, deque(maxlen=self.capacity_per_class))
+
+    def _drawable(self, spec: EpisodeSpec) -> list[str]:
+        return [label for label, count in self.counts.items() if count >= spec.shot + spec.query]
+
+    def _draw(self, label: str, count: int, rng: Generator) -> Tensor:
+        images = torch.cat([entry.images for entry in self._bank[label]])
+        return images[torch.randperm(len(images), generator=rng)[:count]]
+
+    def _check_shape(self, images: Tensor) -> None:
+        for entries in self._bank.values():
+            expected, got = tuple(entries[0].images.shape[1:]), tuple(images.shape[1:])
+            if expected != got:
+                raise ConfigError(f"the memory holds images of shape {expected}, got {got}; recover all at one size")
+            return

@@ -1,0 +1,47 @@
+"""The learner between two iterations: everything a resumed run needs besides what is on disk already."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from dfml.files import load_tensors, save_tensors
+from dfml.meta.adam import AdamState
+from dfml.nets.functional import Params
+
+KIND, VERSION = "checkpoint", 1
+
+
+@dataclass
+class LearnerState:
+    """Theta, its optimiser, and the notes a method keeps beside them."""
+
+    params: Params
+    adam: AdamState
+    iteration: int
+    """iterations completed"""
+    notes: dict[str, Any]
+    """JSON-able"""
+
+    @classmethod
+    def fresh(cls, params: Params, notes: dict[str, Any]) -> "LearnerState":
+        return cls(params, AdamState.fresh(params), 0, notes)
+
+    def save(self, path: Path) -> None:
+        tensors: dict[str, Tensor] = {}
+        for group, params in (("params", self.params), ("first", self.adam.first), ("second", self.adam.second)):
+            tensors |= {f"{group}.{name}": tensor for name, tensor in params.items()}
+        about = {"iteration": self.iteration, "steps": self.adam.steps, "notes": self.notes}
+        save_tensors(path, tensors, kind=KIND, version=VERSION, about=about)
+
+    @classmethod
+    def load(cls, path: Path) -> "LearnerState":
+        tensors, about = load_tensors(path, kind=KIND, version=VERSION)
+        groups: dict[str, Params] = {"params": {}, "first": {}, "second": {}}
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition(".")
+            groups[group][rest] = tensor
+        adam = AdamState(groups["first"], groups["second"], about["steps"])
+        return cls(groups["params"], adam, about["iteration"], json.loads(json.dumps(about["notes"])))

@@ -1,0 +1,103 @@
+"""The meta-gradient of any task: distillation from an API and replay from memory differ only in their two losses."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dfml.errors import ConfigError
+from dfml.meta.adapt import adapt
+from dfml.nets.functional import Params
+
+Model = Callable[[Params, Tensor], Tensor]
+"""(params, images) -> logits (n, way): a `Net`, or anything as pure"""
+
+
+class Scored(NamedTuple):
+    """An outer loss, and how many of the answers behind it were right."""
+
+    loss: Tensor  # scalar
+    accuracy: float  # a fraction
+
+
+class Task(NamedTuple):
+    """What a bi-level step needs to know: minimise `inner` from theta to reach theta_i, then judge theta_i."""
+
+    inner: Callable[[Params], Tensor]  # the loss on the support set, a scalar
+    outer: Callable[[Params], Scored]  # the loss on the query set
+
+
+class TaskGradient(NamedTuple):
+    """What one task says about theta."""
+
+    grads: Params  # d outer(theta_i(theta)) / d theta
+    loss: float  # outer(theta_i)
+    accuracy: float  # on the query set, after adaptation
+    norm: float  # of d outer / d theta_i, before the inner loop is differentiated
+    adapted: Params  # theta_i, detached
+
+
+class MetaGradient(NamedTuple):
+    """The mean over a meta-batch."""
+
+    grads: Params
+    loss: float
+    accuracy: float
+    tasks: tuple[TaskGradient, ...]
+
+
+def task_gradient(
+    params: Params, task: Task, *, inner_lr: float, inner_steps: int, first_order: bool = False
+) -> TaskGradient:
+    """The gradient of one task's outer loss through its inner loop."""
+    with torch.enable_grad():
+        start = {name: p.detach().requires_grad_() for name, p in params.items()}
+        adapted = adapt(start, task.inner, lr=inner_lr, steps=inner_steps, first_order=first_order)
+        loss, accuracy = task.outer(adapted)
+    # In two halves, so that the gradient at theta_i comes for nothing; the second multiplies by d theta_i / d theta.
+    ends = list(adapted.values())
+    at_end = torch.autograd.grad(loss, ends, materialize_grads=True)
+    grads = at_end if first_order else torch.autograd.grad(ends, list(start.values()), at_end, materialize_grads=True)
+    return TaskGradient(
+        grads=dict(zip(params, grads, strict=True)),
+        loss=loss.item(),
+        accuracy=accuracy,
+        norm=torch.stack([g.square().sum() for g in at_end]).sum().sqrt().item(),
+        adapted={name: p.detach() for name, p in adapted.items()},
+    )
+
+
+def mean_gradient(
+    params: Params,
+    tasks: Sequence[Task],
+    *,
+    inner_lr: float,
+    inner_steps: int,
+    first_order: bool = False,
+    workers: int = 1,
+) -> MetaGradient:
+    """The mean of the tasks' gradients, `workers` tasks side by side.
+
+    Small networks leave the cores of one task idle, so each task runs on one core and the tasks share them out. The sum
+    goes in the order of `tasks` and every task computes on one thread, whatever `workers` is: the result is the same to
+    the last bit.
+    """
+    if not tasks:
+        raise ConfigError("a meta-batch needs at least one task, got none")
+    work = partial(task_gradient, params, inner_lr=inner_lr, inner_steps=inner_steps, first_order=first_order)
+    results = tuple(_on_single_cores(work, tasks, workers))
+    share = 1 / len(results)
+    grads = {name: torch.stack([r.grads[name] for r in results]).sum(0) * share for name in params}
+    return MetaGradient(grads, sum(r.loss for r in results) * share, sum(r.accuracy for r in results) * share, results)
+
+
+def _on_single_cores(work: Callable[[Task], TaskGradient], tasks: Sequence[Task], workers: int) -> list[TaskGradient]:
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(work, tasks))
+    finally:
+        torch.set_num_threads(before)  # half of that setting belongs to the process, not to the thread that made it

@@ -1,0 +1,392 @@
+"""BiDf-MKD, the paper's method (alg:blackboxDFML): recover, distil on two levels, remember, replay."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dfml.apis.blackbox import BlackBox
+from dfml.engine.pool import cores
+from dfml.episode import EpisodeSpec
+from dfml.errors import ApiError, BudgetExceeded, ConfigError, Unreachable
+from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
+from dfml.initialisation import Initialisation
+from dfml.meta.adam import adam
+from dfml.meta.distil import diagnose, distillation_task, inner
+from dfml.meta.memory import TaskMemory
+from dfml.meta.replay import meta_gradient
+from dfml.meta.state import LearnerState
+from dfml.meta.tasks import mean_gradient
+from dfml.methods import Workplace
+from dfml.methods.meta_model import MetaModelConfig
+from dfml.methods.schedule import Plateau, Rota, ScheduleConfig, visits_due
+from dfml.nets.functional import Net, Params, normalise
+from dfml.nets.statistics import batch_statistics, frozen
+from dfml.recovery.inversion import RecoveryConfig, invert
+from dfml.recovery.recovered import RecoveredSet
+from dfml.rng import stream
+
+CHECKPOINT_SECONDS = 20.0
+RETRY_ITERATIONS = 20
+"""how long learning goes on by replay before an API that failed is asked again"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentsConfig:
+    """The switches of tab:ablation."""
+
+    distil: bool = True
+    """the outer distillation step (eq:outer)"""
+    boundary: bool = True
+    """query sets near the boundary (eq:adaptive) instead of plain ones"""
+    replay: bool = True
+    """MAML on interpolated tasks (eq:memory)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistilConfig:
+    """Both levels of the distillation."""
+
+    inner_lr: float = 0.01
+    inner_steps: int = 10
+    outer_lr: float = 0.001
+    first_order: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryConfig:
+    """What is remembered, and under which name."""
+
+    capacity: int = 20
+    """recovered sets a class"""
+    merge_by_name: bool = False
+    """pool the classes of several APIs that bear one name"""
+    require_agreement: bool = True
+    """forget images that their own API does not give their class"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayConfig:
+    """MAML on the memory."""
+
+    inner_lr: float = 0.01
+    inner_steps: int = 5
+    outer_lr: float = 0.001
+    batch: int = 4
+    """tasks a meta-step"""
+    shot: int = 5
+    query: int = 15
+    first_order: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BidfMkdConfig:
+    """Everything; each field is a `--set group.key=value`."""
+
+    net: MetaModelConfig = MetaModelConfig()
+    recovery: RecoveryConfig = RecoveryConfig(steps=20, directions=9, lr=0.003)
+    components: ComponentsConfig = ComponentsConfig()
+    distil: DistilConfig = DistilConfig()
+    memory: MemoryConfig = MemoryConfig()
+    replay: ReplayConfig = ReplayConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+
+
+PAPER = BidfMkdConfig(
+    recovery=RecoveryConfig(),
+    schedule=ScheduleConfig(iterations=60_000, visits=2_000, visits_until=1.0),
+)
+RELEASED = BidfMkdConfig(
+    # In the code mu is added to normalised pixels, whose standard deviation is about 0.26.
+    recovery=RecoveryConfig(radius=0.0013),
+    memory=MemoryConfig(merge_by_name=True, require_agreement=False),
+    schedule=ScheduleConfig(iterations=60_000, plateau=200),
+)
+PRESETS = {"default": BidfMkdConfig(), "paper": PAPER, "released": RELEASED}
+
+
+def plan(
+    config: BidfMkdConfig, apis: Sequence[BlackBox], *, budget: int | None, budget_per_api: int | None
+) -> BidfMkdConfig:
+    """Fill in the network's shape and the length of the schedule, and refuse a budget that buys nothing."""
+    config = replace(config, net=config.net.fitted(apis))
+    costs = [config.recovery.queries(api.spec.way) for api in apis]
+    cheapest = min(costs)
+    for name, amount in (("--budget", budget), ("--budget-per-api", budget_per_api)):
+        if amount is not None and amount < cheapest:
+            raise ConfigError(
+                f"{name} {amount:,} is below one recovered set, which takes {cheapest:,} queries; "
+                "raise it, or lower recovery.steps, recovery.directions or recovery.images_per_class"
+            )
+    schedule = config.schedule
+    if not schedule.visits and not schedule.plateau:
+        schedule = replace(schedule, visits=_affordable_visits(costs, budget, budget_per_api))
+    if not schedule.iterations:
+        schedule = replace(schedule, iterations=max(1_500, 100 * schedule.visits))
+    return replace(config, schedule=schedule)
+
+
+def _affordable_visits(costs: list[int], budget: int | None, budget_per_api: int | None) -> int:
+    """A visit recovers two sets; a budget that buys an odd one more gets a visit for it."""
+    bounds = []
+    if budget is not None:
+        bounds.append(-(-(budget // (sum(costs) // len(costs))) // 2))
+    if budget_per_api is not None:
+        bounds.append(sum(-(-(budget_per_api // cost) // 2) for cost in costs))
+    return max(1, min(bounds, default=2 * len(costs)))
+
+
+def run(config: BidfMkdConfig, place: Workplace) -> Initialisation:
+    """Learn theta; what the run folder holds already is taken up where it ended."""
+    return Learner(config, place).run()
+
+
+class Visit(NamedTuple):
+    """What one API gave."""
+
+    support: RecoveredSet
+    query: RecoveredSet | None  # None where the budget bought only one set
+
+
+class Learner:
+    """One run. Every random draw comes from a stream named by its purpose and number, so any iteration can be redone."""
+
+    def __init__(self, config: BidfMkdConfig, place: Workplace) -> None:
+        self.config, self.place = config, place
+        self.net = Net(config.net.spec)
+        self.task = EpisodeSpec(way=config.net.way, shot=config.replay.shot, query=config.replay.query)
+        self.apis = {api.spec.name: api for api in place.apis}
+        self.workers = min(cores(), config.replay.batch)
+        self.recovered = place.run.path / "recovered"
+        self.recovered.mkdir(exist_ok=True)
+        if place.run.resumed and place.run.checkpoint.exists():
+            self.state = LearnerState.load(place.run.checkpoint)
+        else:
+            notes = {"visits": [], "failed": {}, "best": 0.0, "since": 0, "spent": False}
+            self.state = LearnerState.fresh(self.net.init(stream(place.seed, "meta-model")), notes)
+        self.memory = self._remember()
+        names = list(self.apis)
+        order = torch.randperm(len(names), generator=stream(place.seed, "order")).tolist()
+        self.rota = Rota([names[i] for i in order], failed_at=dict(self.state.notes["failed"]))
+        for name in self.state.notes["visits"]:
+            self.rota.visits[name] = self.rota.visits.get(name, 0) + 1
+        self.plateau = Plateau(config.schedule.plateau, self.state.notes["best"], self.state.notes["since"])
+
+    def run(self) -> Initialisation:
+        """The loop of alg:blackboxDFML."""
+        iterations, begun = self.config.schedule.iterations, self.state.iteration
+        self.place.emit(
+            LearningStarted(
+                method="bidf-mkd",
+                apis=len(self.apis),
+                iterations=iterations,
+                budget=self.place.budget,
+                resumed_at=begun,
+            )
+        )
+        saved, completed = time.monotonic(), self._snapshot()
+        try:
+            while self.state.iteration < iterations:
+                self._iterate(self.state.iteration)
+                self.state.iteration += 1
+                completed = self._snapshot()
+                if time.monotonic() - saved > CHECKPOINT_SECONDS:
+                    completed.save(self.place.run.checkpoint)
+                    saved = time.monotonic()
+        finally:  # also on Ctrl-C: an iteration that was cut off is redone, with answers from the ledger
+            completed.save(self.place.run.checkpoint)
+        return Initialisation(self.state.params, self.net.spec, self._statistics())
+
+    def _iterate(self, iteration: int) -> None:
+        if self._wants_visit(iteration) and (name := self._next_api(iteration)) is not None:
+            try:
+                self._visit(iteration, name)
+                return
+            except BudgetExceeded:
+                raise  # the plan asks first; this would be a mistake of ours
+            except ApiError as error:
+                self.rota.failed(name, iteration)
+                self.place.emit(ApiFailed(iteration=iteration, api=name, reason=str(error)))
+        if self.config.components.replay and self.memory.ready(self.task):
+            self._replay(iteration)
+        elif not self.memory.counts and self.rota.failed_at:
+            raise Unreachable(
+                f"no API answered, so there is nothing to learn from ({len(self.rota.failed_at)} failed, the last: "
+                f"{name}); check that they are up, then go on with --resume"
+            )
+
+    def _wants_visit(self, iteration: int) -> bool:
+        if self.config.schedule.plateau:
+            return not self.state.notes["visits"] or self.plateau.reached
+        return len(self.state.notes["visits"]) < visits_due(self.config.schedule, iteration)
+
+    def _next_api(self, iteration: int) -> str | None:
+        """An API that can pay for a set and is not resting after a failure."""
+        solvent = [name for name, api in self.apis.items() if self._affordable_sets(name) > 0]
+        if not solvent and not self.state.notes["spent"]:
+            self.state.notes["spent"] = True
+            self.place.emit(BudgetSpent(iteration=iteration, queries=self.place.queries))
+        rested = [
+            name
+            for name in solvent
+            if iteration - self.rota.failed_at.get(name, -RETRY_ITERATIONS) >= RETRY_ITERATIONS
+        ]
+        # While nothing has been learned from anybody there is nothing to replay, so nobody rests.
+        return self.rota.next(rested if self.memory.counts else rested or solvent)
+
+    def _affordable_sets(self, name: str) -> int:
+        """0, 1 or 2 sets, of which the answers that are on file already cost nothing."""
+        remaining = self.apis[name].ledger.remaining
+        cost = self.config.recovery.queries(self.apis[name].spec.way)
+        return 2 if remaining is None else min(2, remaining // cost)
+
+    def _visit(self, iteration: int, name: str) -> None:
+        """Recover S_i, distil theta_i from it, recover Q_i near the boundary, and step theta (eq:outer)."""
+        api = self.apis[name]
+        number = len(self.state.notes["visits"])
+        before = api.ledger.queries
+        net, params = self._with_head_for(api.spec.way)
+        support = self._recover(name, number, "support", None)
+        query = None
+        if self._affordable_sets(name) > 0:
+            student = None
+            if self.config.components.boundary:
+                student = _student(net, self._imitate(net, params, support), support.images)
+            query = self._recover(name, number, "query", student)
+        seen = Visited(
+            iteration=iteration,
+            api=name,
+            queries=api.ledger.queries - before,
+            support_reached=support.reached,
+            query_reached=query.reached if query else 0.0,
+        )
+        if query is not None and self.config.components.distil:
+            task = distillation_task(net, support, query)
+            cfg = self.config.distil
+            result = mean_gradient(
+                params, [task], inner_lr=cfg.inner_lr, inner_steps=cfg.inner_steps, first_order=cfg.first_order
+            )
+            vanish = diagnose(task, result.tasks[0])
+            self._step(result.grads, cfg.outer_lr)
+            seen = replace(
+                seen,
+                inner_loss=vanish.inner_loss,
+                outer_loss=vanish.outer_loss,
+                outer_gradient=vanish.outer_gradient,
+            )
+        for part, recovered in (("support", support), ("query", query)):
+            if recovered is not None:
+                recovered.save(self.recovered / f"{number:05d}-{part}.safetensors")
+                self.memory.add(recovered)
+        self.rota.visited(name)
+        self.plateau.since = 0
+        self.state.notes["visits"].append(name)
+        self.place.emit(seen)
+
+    def _recover(self, name: str, number: int, part: str, student: Callable[[Tensor], Tensor] | None) -> RecoveredSet:
+        def on_step(step: int, value: float, reached: float, queries: int) -> None:
+            self.place.emit(
+                Step(
+                    stage=f"recovering a {part} set",
+                    done=step,
+                    total=self.config.recovery.steps,
+                    objective=value,
+                    api=name,
+                    reached=reached,
+                )
+            )
+
+        return invert(
+            self.apis[name],
+            self.config.recovery,
+            rng=stream(self.place.seed, "visit", number, part),
+            student=student,
+            size=self.config.net.size,
+            on_step=on_step,
+        )
+
+    def _imitate(self, net: Net, params: Params, support: RecoveredSet) -> Params:
+        cfg = self.config.distil
+        fast = inner(net, params, support, lr=cfg.inner_lr, steps=cfg.inner_steps, first_order=True)
+        return {name: p.detach() for name, p in fast.items()}
+
+    def _replay(self, iteration: int) -> None:
+        """One meta-step of MAML on interpolated tasks (eq:memory); no API is needed."""
+        cfg = self.config.replay
+        rng = stream(self.place.seed, "replay", iteration)
+        episodes = [self.memory.sample(self.task, rng) for _ in range(cfg.batch)]
+        result = meta_gradient(
+            self.net,
+            self.state.params,
+            episodes,
+            inner_lr=cfg.inner_lr,
+            inner_steps=cfg.inner_steps,
+            first_order=cfg.first_order,
+            workers=self.workers,
+        )
+        self._step(result.grads, cfg.outer_lr)
+        self.plateau.saw(result.accuracy)
+        self.place.emit(Replayed(iteration=iteration, loss=round(result.loss, 5), accuracy=round(result.accuracy, 4)))
+
+    def _step(self, grads: Params, lr: float) -> None:
+        # A head that was made for one API of another way is not part of theta and gets no step.
+        fitting = {
+            name: grads[name] if grads[name].shape == p.shape else torch.zeros_like(p)
+            for name, p in self.state.params.items()
+        }
+        self.state.params, self.state.adam = adam(self.state.params, fitting, self.state.adam, lr=lr)
+
+    def _with_head_for(self, way: int) -> tuple[Net, Params]:
+        """The meta model, or for an API with another number of classes the same body under a fresh, empty head."""
+        if way == self.net.spec.way:
+            return self.net, self.state.params
+        width = self.state.params["head.weight"].shape[1]
+        head = {"head.weight": torch.zeros(way, width), "head.bias": torch.zeros(way)}
+        return Net(replace(self.net.spec, way=way)), {**self.state.params, **head}
+
+    def _remember(self) -> TaskMemory:
+        """The memory as it was: every set that a completed visit recovered, in order."""
+        cfg = self.config.memory
+        memory = TaskMemory(
+            capacity_per_class=cfg.capacity, merge_by_name=cfg.merge_by_name, require_agreement=cfg.require_agreement
+        )
+        for number in range(len(self.state.notes["visits"])):
+            for part in ("support", "query"):
+                path = self.recovered / f"{number:05d}-{part}.safetensors"
+                if path.exists():
+                    memory.add(RecoveredSet.load(path))
+        return memory
+
+    def _snapshot(self) -> LearnerState:
+        """The state between two iterations; nothing that happens later changes it."""
+        notes = {
+            "visits": list(self.state.notes["visits"]),
+            "spent": self.state.notes["spent"],
+            "failed": dict(self.rota.failed_at),
+            "best": self.plateau.best,
+            "since": self.plateau.since,
+        }
+        return replace(self.state, notes=notes)
+
+    def _statistics(self) -> dict[str, Tensor]:
+        """What BatchNorm sees of the recovered images, for classifiers that blend it with their support set's."""
+        if not self.memory.ready(self.task):
+            return {}
+        rng = stream(self.place.seed, "statistics")
+        images = torch.cat([self.memory.sample(self.task, rng).query for _ in range(4)])
+        return batch_statistics(self.net.spec, self.state.params, normalise(images))
+
+
+def _student(net: Net, params: Params, images: Tensor) -> Callable[[Tensor], Tensor]:
+    """theta_i as a function of one image: its statistics are those of the support set, whatever a batch of probes holds."""
+    module = frozen(net.spec, params, batch_statistics(net.spec, params, normalise(images)))
+
+    @torch.inference_mode()
+    def logits(x: Tensor) -> Tensor:
+        answer: Tensor = module(normalise(x))
+        return answer
+
+    return logits

@@ -1,0 +1,46 @@
+"""The meta model's shape, where the user left it to the APIs."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dfml.apis.blackbox import BlackBox
+from dfml.errors import ConfigError
+from dfml.nets import Arch, NetSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetaModelConfig:
+    """The network that is learned. Zeros follow the APIs."""
+
+    arch: Arch = "conv4"
+    width: int = 32
+    """filters of the first layer"""
+    way: int = 0
+    """classes of the head; 0: as most APIs have"""
+    size: int = 0
+    """pixels of a side of its images; 0: as most APIs take"""
+    channels: int = 0
+    """0: as most APIs take"""
+
+    def fitted(self, apis: Sequence[BlackBox]) -> "MetaModelConfig":
+        """With every zero replaced by what is most common among `apis`; ties go to the larger."""
+        shapes = [api.spec.image for api in apis]
+        return replace(
+            self,
+            way=self.way or _most_common([api.spec.way for api in apis]),
+            size=self.size or _most_common([height for _, height, _ in shapes]),
+            channels=self.channels or _most_common([channels for channels, _, _ in shapes]),
+        )
+
+    @property
+    def spec(self) -> NetSpec:
+        """The shape, once nothing is left open."""
+        if 0 in (self.way, self.size, self.channels):
+            raise ConfigError("the meta model's way, size and channels are still open; plan the run first")
+        return NetSpec(arch=self.arch, width=self.width, way=self.way, size=self.size, channels=self.channels)
+
+
+def _most_common(values: list[int]) -> int:
+    counts = Counter(values)
+    return max(counts, key=lambda value: (counts[value], value))

@@ -1,0 +1,197 @@
+"""The paper's recovery: latent vectors and a generator, driven by what the API says about their images."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dfml.apis.blackbox import BlackBox
+from dfml.errors import ConfigError
+from dfml.images.generator import Generator
+from dfml.recovery.gradients import Estimate, Estimator, antithetic, snap, sphere
+from dfml.recovery.objectives import Anchor, RecoveryObjective, Student
+from dfml.recovery.recovered import ClassKey, RecoveredSet
+from dfml.recovery.subspace import orthogonal, subspace
+
+EstimatorName = Literal["sphere", "antithetic", "orthogonal", "subspace", "exact"]
+
+ESTIMATORS: dict[str, Estimator] = {
+    "sphere": sphere,
+    "antithetic": antithetic,
+    "orthogonal": orthogonal,
+    "subspace": subspace,
+}
+"""Gradients from answers alone; "exact" asks a white box for them and is no estimate."""
+
+Progress = Callable[[int, float, float, int], None]
+"""on_step(step, mean objective, fraction of best images at their target, queries so far)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoveryConfig:
+    """How images are recovered from one API. Defaults are the paper's; see `queries` for what they cost."""
+
+    images_per_class: int = 30
+    """images to recover for each class of the API"""
+    steps: int = 200
+    """updates of latent vectors and generator; each looks once at every image and estimates once"""
+    lr: float = 1e-3
+    """Adam's rate, for latent vectors and generator alike"""
+    betas: tuple[float, float] = (0.5, 0.999)
+    """Adam's memories of the gradient and of its square"""
+    estimator: EstimatorName = "sphere"
+    """where gradients come from: "sphere" is eq:estimation, "exact" needs a white box"""
+    directions: int = 100
+    """directions an estimate; each is one query an image, two for "antithetic", none for "exact" """
+    radius: float = 5e-3
+    """length of a probe in [0, 1] pixel space; 8-bit endpoints at 32x32 need about 0.5 to notice one"""
+    resolution: int = 4
+    """frequencies a side of the probes of "subspace", which then lie in channels * resolution^2 dimensions"""
+    boundary: float = 1.0
+    """weight of the student's disagreement in a boundary set (lambda of eq:adaptive)"""
+    latent: int = 256
+    """length of a latent vector"""
+    filters: int = 64
+    """width of the generator's last hidden layer"""
+    early_stop: bool = False
+    """ask no more about an image that has arrived (see `confidence`), and stop when all have"""
+    confidence: float = 0.0
+    """for `early_stop`: an image has arrived when the API names its target with at least this probability and, in a
+    boundary set, the student does not"""
+    limit: int | None = None
+    """queries an image on average at which recovery ends, whatever `steps` says; None sets no limit. What images that
+    arrive early leave over goes to the others"""
+
+    def __post_init__(self) -> None:
+        for name in ("images_per_class", "steps", "lr", "directions", "radius", "resolution", "latent", "filters"):
+            if not (value := getattr(self, name)) > 0:
+                raise ConfigError(f"recovery.{name} must be above 0, not {value}")
+        if self.boundary < 0:
+            raise ConfigError(f"recovery.boundary must be 0 or more, not {self.boundary}")
+        if not 0 <= self.confidence < 1:
+            raise ConfigError(f"recovery.confidence is a probability below 1, not {self.confidence}")
+        if self.estimator != "exact" and self.estimator not in ESTIMATORS:
+            raise ConfigError(f"unknown estimator {self.estimator!r}; choose one of {', '.join(ESTIMATORS)} or exact")
+        if self.limit is not None and self.limit < self.queries_per_step:
+            raise ConfigError(
+                f"recovery.limit must pay for one step, {self.queries_per_step} queries an image, not {self.limit}"
+            )
+
+    @property
+    def queries_per_step(self) -> int:
+        """What one image costs in one step: one query at itself, and its probes."""
+        return 1 + {"exact": 0, "antithetic": 2}.get(self.estimator, 1) * self.directions
+
+    def queries(self, way: int) -> int:
+        """What one recovered set of an API with `way` classes costs; with `early_stop`, at most.
+
+        steps * (directions + 1) * images_per_class * way, for all one-sided estimators and without a limit.
+        """
+        cost = self.queries_per_step
+        most = self.steps * cost if self.limit is None else min(self.steps * cost, self.limit)
+        # Without early stop all images take part in every step, so the limit falls between two steps.
+        return (most if self.early_stop else most // cost * cost) * self.images_per_class * way
+
+    @property
+    def estimate(self) -> partial[Estimate]:
+        """The chosen estimator with its settings, to be called with what differs from step to step."""
+        chosen = ESTIMATORS[self.estimator]
+        if self.estimator == "subspace":
+            chosen = partial(subspace, resolution=self.resolution)
+        return partial(chosen, directions=self.directions, radius=self.radius)
+
+
+EFFICIENT = RecoveryConfig(
+    steps=400,
+    estimator="subspace",
+    directions=4,
+    radius=2.0,
+    filters=32,
+    early_stop=True,
+    confidence=0.9,
+    limit=200,
+)
+"""Images at their targets for at most 1/100 of the paper's price, through 8-bit images and rounded answers, too."""
+
+
+def invert(
+    api: BlackBox,
+    config: RecoveryConfig,
+    *,
+    rng: torch.Generator,
+    student: Student | None = None,
+    size: int | None = None,
+    on_step: Progress | None = None,
+) -> RecoveredSet:
+    """Images that the API gives the classes we ask for; with a `student`, a boundary set (eq:adaptive).
+
+    Of every image the iterate of the smallest objective is kept, with the answer the API gave to exactly that one, so
+    nothing is asked twice. Images are `size` x `size`, by default as large as the API takes. All randomness comes from
+    `rng`: after an `ApiError` the same call with the same stream asks the same questions again, in the same order.
+    """
+    spec = api.spec
+    targets = torch.arange(spec.way).repeat_interleave(config.images_per_class)
+    side = -(-max(spec.image[1:]) // 4) * 4 if size is None else size
+    generator = Generator(rng=rng, size=side, channels=spec.image[0], filters=config.filters, latent=config.latent)
+    z = torch.randn(len(targets), config.latent, generator=rng).requires_grad_()
+    adam = torch.optim.Adam([z, *generator.parameters()], lr=config.lr, betas=config.betas)
+    objective = RecoveryObjective(api, targets, student=student, weight=config.boundary)
+    best = _Best(targets, (spec.image[0], side, side), spec.way)
+    queries, limit = 0, config.queries(spec.way)
+    ours = torch.arange(len(targets))  # the images we still work on
+
+    for step in range(config.steps):
+        if queries + config.queries_per_step * len(ours) > limit:
+            break
+        images: Tensor = generator(z)  # all of them, so that BatchNorm sees the same company throughout
+        x = images.detach()[ours]
+        if spec.levels is not None:
+            x = snap(x, spec.levels)  # the image that arrives; everything is measured from there
+        here = objective.of(ours).at(x, exact=config.estimator == "exact")
+        queries += len(x)
+        best.update(ours, x, here)
+        if config.early_stop:
+            still = ~best.arrived(config.confidence)[ours]
+            ours, x, here = ours[still], x[still], here.of(still)
+        gradient = here.gradient
+        if gradient is None and len(ours) > 0:
+            estimate = config.estimate(here, x, rng=rng, value=here.value, levels=spec.levels)
+            gradient, queries = estimate.gradient, queries + estimate.queries
+        if on_step is not None:
+            on_step(step, best.value.mean().item(), best.reached.float().mean().item(), queries)
+        if gradient is None or len(ours) == 0:
+            break
+        adam.zero_grad()
+        # dL/dx comes from the answers, the rest of the chain from autograd.
+        torch.autograd.backward(images, torch.zeros_like(images).index_copy_(0, ours, gradient / len(targets)))
+        adam.step()
+    classes = tuple(ClassKey(spec.name, name) for name in spec.classes)
+    return RecoveredSet(best.images, targets, best.probs, classes, queries)
+
+
+class _Best:
+    """The iterate of the smallest objective of every image, and what was said about it."""
+
+    def __init__(self, targets: Tensor, shape: tuple[int, int, int], way: int) -> None:
+        n = len(targets)
+        self.targets, self.images, self.probs = targets, torch.zeros(n, *shape), torch.zeros(n, way)
+        self.value, self.agree = torch.full((n,), torch.inf), torch.zeros(n, dtype=torch.bool)
+
+    def update(self, rows: Tensor, x: Tensor, here: Anchor) -> None:
+        better = here.value < self.value[rows]
+        rows = rows[better]
+        self.images[rows], self.probs[rows], self.value[rows] = x[better], here.probs[better], here.value[better]
+        if here.agree is not None:
+            self.agree[rows] = here.agree[better]
+
+    @property
+    def reached(self) -> Tensor:
+        """(n,) whether the API names the target."""
+        return self.probs.argmax(1) == self.targets
+
+    def arrived(self, confidence: float) -> Tensor:
+        """(n,) whether it does so with at least this probability, and the student, if there is one, does not."""
+        return self.reached & (self.probs.gather(1, self.targets[:, None])[:, 0] >= confidence) & ~self.agree

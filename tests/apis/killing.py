@@ -1,0 +1,144 @@
+"""Children that query through a ledger and are killed in the middle of it; not a test itself, but what one runs.
+
+`python killing.py FOLDER KILLS` raises if any ledger is ever wrong. Torch is imported once; every child is a fork.
+"""
+
+import os
+import random
+import signal
+import sqlite3
+import struct
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dfml.apis.blackbox import ApiSpec
+from dfml.apis.fingerprint import fingerprints
+from dfml.apis.function import FunctionApi
+from dfml.apis.ledger import Ledger, Metered
+from dfml.errors import BudgetExceeded
+
+SPEC = ApiSpec(name="victim", classes=("a", "b", "c"), image=(1, 2, 2))
+IMAGES = 3000
+
+
+def pictures(numbers: list[int]) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.float32).view(-1, 1, 1, 1).expand(-1, 1, 2, 2) / 2**20
+
+
+def logging_api(log: Path) -> FunctionApi:
+    """An API with a diary of its own: it writes down each image that it answers, before the answer leaves."""
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def respond(images: np.ndarray) -> np.ndarray:
+        numbers = np.round(images[:, 0, 0, 0] * 2**20).astype(np.int64)
+        os.write(file, struct.pack(f"<{len(numbers)}I", *numbers.tolist()))
+        return np.eye(3)[numbers % 3]
+
+    return FunctionApi(respond, SPEC)
+
+
+def answered(log: Path) -> list[int]:
+    data = log.read_bytes() if log.exists() else b""
+    return list(struct.unpack(f"<{len(data) // 4}I", data))
+
+
+def live(path: Path, log: Path, *, seed: int, budget: int, threads: int, calls: int) -> None:
+    """Ask for random images, many of them known, until somebody kills us, or `calls` times in every thread."""
+    torch.set_num_threads(1)
+    ledger = Ledger(path, budget=budget)
+    api = Metered(logging_api(log), ledger)
+
+    def work(thread: int) -> None:
+        draw = random.Random(f"{seed} {thread}")
+        for _ in range(calls):
+            try:
+                api(pictures([draw.randrange(IMAGES) for _ in range(draw.randint(1, 40))]))
+            except BudgetExceeded:
+                continue
+
+    others = [threading.Thread(target=work, args=(thread,)) for thread in range(1, threads)]
+    for other in others:
+        other.start()
+    work(0)
+    for other in others:
+        other.join()
+    ledger.close()
+
+
+def fork(path: Path, log: Path, *, seed: int, budget: int, threads: int, calls: int) -> int:
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            live(path, log, seed=seed, budget=budget, threads=threads, calls=calls)
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def journalled(path: Path, numbers: dict[bytes, int]) -> list[int]:
+    """The images whose answers are on file, read without any code of the ledger, answers checked."""
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    found = []
+    if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        for keys, probs in db.execute("SELECT keys, probs FROM answers ORDER BY first"):
+            row = [numbers[keys[at : at + 16]] for at in range(0, len(keys), 16)]
+            assert np.array_equal(np.frombuffer(probs, "<f4").reshape(-1, 3), np.eye(3)[np.array(row) % 3])
+            found += row
+    db.close()
+    return found
+
+
+def main(folder: Path, kills: int) -> None:
+    torch.set_num_threads(1)
+    draw = random.Random(0)
+    numbers = dict(zip(fingerprints(SPEC, pictures(list(range(IMAGES)))), range(IMAGES), strict=True))
+    lost = asked = 0
+    for kill in range(kills):
+        if kill % 10 == 0:  # a fresh ledger, because being born is dangerous, too
+            path, log = folder / f"{kill}.sqlite", folder / f"{kill}.log"
+            budget = draw.choice([200, 1000, 10**6])
+            kept: list[int] = []
+        before = answered(log)
+        child = fork(path, log, seed=kill, budget=budget, threads=draw.choice([1, 3]), calls=10**9)
+        time.sleep(draw.uniform(0, 0.06))
+        os.kill(child, signal.SIGKILL)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL, "the child ended by itself"
+
+        diary = answered(log)
+        new = diary[len(before) :]
+        assert not set(new) & set(kept), "an answer on file was paid for again"
+        assert max(Counter(new).values(), default=1) == 1, "an image was paid for twice in one life"
+        kept = journalled(path, numbers)
+        assert len(set(kept)) == len(kept), "an answer is on file twice"
+        assert set(kept) <= set(diary), "an answer is on file that nobody gave"
+        assert len(kept) <= budget, "the budget was passed"
+        with Ledger(path, budget=budget) as ledger:
+            assert ledger.queries == len(kept)
+            assert ledger.remaining == budget - len(kept)
+            assert 0 <= len(diary) - len(kept) <= ledger.in_doubt, "answers were lost that are not in doubt"
+        lost, asked = lost + len(diary) - len(before) - len(new), asked + len(new)
+    print(f"{kills} kills, {asked} images answered")
+    assert asked > kills, "the children hardly lived; nothing was tested"
+
+    # Two processes at once: each may pay for what the other is just asking, but nothing breaks and everything counts.
+    path, log = folder / "both.sqlite", folder / "both.log"
+    children = [fork(path, log, seed=seed, budget=500, threads=2, calls=60) for seed in (1, 2)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    kept = journalled(path, numbers)
+    assert sorted(kept) == sorted(answered(log))
+    assert len(kept) <= 500
+    with Ledger(path, budget=500) as ledger:
+        assert (ledger.queries, ledger.in_doubt) == (len(kept), 0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,64 @@
+"""The data-free claim, as a property of the import graph: what learns cannot see a real image."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dfml
+
+SOURCE = Path(dfml.__file__).parent
+BLIND = ("methods", "recovery", "meta", "images", "apis", "nets", "learning", "losses", "adaptation", "heads")
+
+
+def module_name(path: Path) -> str:
+    parts = ("dfml", *path.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports() -> dict[str, set[str]]:
+    """Every module of dfml -> the modules of dfml it names in any import, also those inside functions."""
+    files = {module_name(path): path for path in SOURCE.rglob("*.py")}
+    graph: dict[str, set[str]] = {}
+    for name, path in files.items():
+        named: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                assert node.level == 0, f"{name}: relative imports hide the graph"
+                named |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        graph[name] = {target for target in named if target in files}
+    return graph
+
+
+def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
+    seen, waiting = set(), [start]
+    while waiting:
+        module = waiting.pop()
+        if module not in seen:
+            seen.add(module)
+            waiting += graph[module]
+    return seen
+
+
+@pytest.mark.parametrize("room", BLIND)
+def test_what_learns_never_reaches_the_data_room(room):
+    graph = imports()
+    modules = [name for name in graph if name == f"dfml.{room}" or name.startswith(f"dfml.{room}.")]
+    assert modules, f"there is no room {room} any more; mend this test"
+    for module in modules:
+        real = {name for name in reachable(module, graph) if name.startswith(("dfml.data", "dfml.bench", "dfml.cli"))}
+        assert not real, f"{module} can reach {sorted(real)}"
+
+
+def test_help_answers_without_loading_torch():
+    code = "import sys; from dfml.cli import parser; parser().format_help(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_python_m_dfml_is_the_command():
+    result = subprocess.run([sys.executable, "-m", "dfml", "--help"], capture_output=True, text=True, check=True)
+    assert "usage: dfml" in result.stdout
