@@ -72,7 +72,8 @@ class FewShotClassifier:
 
     def predict(self, images: Any) -> np.ndarray[Any, Any]:
         """The most probable of `classes_` for each image (n,)."""
-        return np.asarray(self.classes_[self.predict_proba(images).argmax(1)])
+        best = self.predict_proba(images).argmax(1)
+        return np.asarray(self.classes_[best])
 
     def score(self, images: Any, labels: Any) -> float:
         """The fraction of images that get their label."""
@@ -118,7 +119,13 @@ class FewShotClassifier:
         folder.mkdir(parents=True, exist_ok=True)
         spec = self._net.spec
         about = {
-            "net": {"arch": spec.arch, "way": spec.way, "size": spec.size, "channels": spec.channels, "width": spec.width},
+            "net": {
+                "arch": spec.arch,
+                "way": spec.way,
+                "size": spec.size,
+                "channels": spec.channels,
+                "width": spec.width,
+            },
             "classes": self.classes_.tolist(),
             "cosine": self._net.cosine,
             "settings": {name: value for name, value in self.get_params().items() if name != "initialisation"},
@@ -133,7 +140,7 @@ class FewShotClassifier:
         api = ApiSpec(
             name="classifier", classes=tuple(map(str, self.classes_)), image=(spec.channels, spec.size, spec.size)
         )
-        export_onnx(self._net, api, Path(path), mean=torch.tensor([MEAN]), std=torch.tensor([STD]))
+        export_onnx(self._net, api, Path(path), mean=[MEAN] * spec.channels, std=[STD] * spec.channels)
 
     @classmethod
     def load(cls, folder: str | Path) -> "FewShotClassifier":
@@ -149,7 +156,9 @@ class FewShotClassifier:
     def _adapt(self, init: Initialisation, x: Tensor, y: Tensor, way: int) -> "FrozenClassifier":
         net, params = Net(init.net), dict(init.params)
         check_way(net, way, self.head)
-        spec = NetSpec(arch=init.net.arch, way=way, size=init.net.size, channels=init.net.channels, width=init.net.width)
+        spec = NetSpec(
+            arch=init.net.arch, way=way, size=init.net.size, channels=init.net.channels, width=init.net.width
+        )
         if self.head == "prototype+finetune":
             with torch.no_grad():
                 params |= prototype_layer(net.features(params, x), y, way)
@@ -215,4 +224,3 @@ def as_images(images: Any) -> Tensor:
     if not bool(((x >= 0) & (x <= 1)).all()):
         raise ConfigError("images must be uint8, or float in [0, 1]; divide by 255 or clip them first")
     return x
-

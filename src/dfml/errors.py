@@ -1,14 +1,14 @@
 """Everything dfml raises on purpose. Each message is one sentence a user can act on.
 
-    DfmlError
-    ├── ConfigError        a setting, argument or file that cannot be right
-    ├── DataError          real images that are not as their layout promises
-    ├── ArtifactError      a file of ours that is damaged, foreign or of another version
-    └── ApiError           an API, named, and what it did
-        ├── BudgetExceeded     the call would pass the budget, and was not sent
-        ├── BadAnswer          it answered, but not with probabilities
-        ├── RateLimited        it asks us to slow down
-        └── Unreachable        it does not answer
+DfmlError
+├── ConfigError        a setting, argument or file that cannot be right
+├── DataError          real images that are not as their layout promises
+├── ArtifactError      a file of ours that is damaged, foreign or of another version
+└── ApiError           an API, named, and what it did
+    ├── BudgetExceeded     the call would pass the budget, and was not sent
+    ├── BadAnswer          it answered, but not with probabilities
+    ├── RateLimited        it asks us to slow down
+    └── Unreachable        it does not answer
 """
 
 

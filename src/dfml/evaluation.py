@@ -1,11 +1,8 @@
 """Accuracy over many tasks, with its interval and the protocol that made it."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from dfml.episode import Episode
 
 
 @dataclass(frozen=True)
@@ -27,17 +24,3 @@ def summarise(fractions: Sequence[float]) -> Accuracy:
     mean = sum(fractions) / n
     variance = sum((value - mean) ** 2 for value in fractions) / (n - 1) if n > 1 else 0.0
     return Accuracy(100 * mean, 196 * math.sqrt(variance / n), n)
-
-
-def evaluate(
-    score: Callable[[Episode], float],
-    episodes: Iterable[Episode],
-    *,
-    on_task: Callable[[int], Any] = lambda done: None,
-) -> Accuracy:
-    """`score` (the fraction right) over all `episodes`."""
-    fractions = []
-    for episode in episodes:
-        fractions.append(score(episode))
-        on_task(len(fractions))
-    return summarise(fractions)

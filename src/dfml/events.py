@@ -1,4 +1,4 @@
-"""What learning says while it works. The library never prints: the command line draws these, the run folder keeps them."""
+"""What learning says while it works. The library never prints: the command line draws events, the run keeps them."""
 
 import dataclasses
 from collections.abc import Callable

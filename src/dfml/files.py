@@ -21,10 +21,14 @@ def write_whole(path: Path, content: bytes) -> None:
         fresh.replace(path)
     except OSError as error:
         fresh.unlink(missing_ok=True)
-        raise ArtifactError(f"cannot write {path}: {error.strerror}; free some space or choose another folder") from None
+        raise ArtifactError(
+            f"cannot write {path}: {error.strerror}; free some space or choose another folder"
+        ) from None
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, kind: str, version: int, about: Mapping[str, Any]) -> None:
+def save_tensors(
+    path: Path, tensors: Mapping[str, Tensor], *, kind: str, version: int, about: Mapping[str, Any]
+) -> None:
     """One file that says what it is: `kind`, `version` and the JSON-able `about` beside the tensors."""
     header = {"dfml": kind, "version": str(version), "about": json.dumps(about)}
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -42,7 +46,9 @@ def load_tensors(path: Path, *, kind: str, version: int) -> tuple[dict[str, Tens
     except (SafetensorError, OSError) as error:
         raise ArtifactError(f"{path} is damaged or no safetensors file ({error}); expected a dfml {kind}") from None
     if header.get("dfml") != kind:
-        raise ArtifactError(f"{path} holds {header.get('dfml', 'something else')}, not a dfml {kind}; name another file")
+        raise ArtifactError(
+            f"{path} holds {header.get('dfml', 'something else')}, not a dfml {kind}; name another file"
+        )
     if header.get("version") != str(version):
         raise ArtifactError(
             f"{path} is a {kind} of format {header.get('version')}, this dfml reads format {version}; "

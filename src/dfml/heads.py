@@ -58,7 +58,9 @@ def task_scores(net: Net, params: Params, episode: Episode, config: HeadConfig) 
     if config.head == "prototype+finetune":
         with torch.no_grad():
             features = net.features(params, episode.support)
-        params |= {name: p.requires_grad_() for name, p in prototype_layer(features, episode.support_labels, way).items()}
+        params |= {
+            name: p.requires_grad_() for name, p in prototype_layer(features, episode.support_labels, way).items()
+        }
     fast = fine_tune(net, params, episode.support, episode.support_labels, lr=config.lr, steps=config.steps)
     with torch.no_grad():
         return net(fast, episode.query)

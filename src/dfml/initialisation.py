@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KIND, VERSION = "initialisation", 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Initialisation:
     """Weights, the architecture they fit, and how they came to be.
 
@@ -53,7 +53,9 @@ class Initialisation:
         for name, tensor in tensors.items():
             group, _, rest = name.partition(".")
             if group not in groups:
-                raise ArtifactError(f"{path} has the extra tensor {name!r}, which no initialisation holds; make it anew")
+                raise ArtifactError(
+                    f"{path} has the extra tensor {name!r}, which no initialisation holds; make it anew"
+                )
             groups[group][rest] = tensor
         _check_shapes(path, groups["params"], net)
         return cls(groups["params"], net, groups["statistics"], about.get("provenance", {}))

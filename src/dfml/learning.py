@@ -120,4 +120,3 @@ def _preset(presets: dict[str, Any], name: str | None) -> Any:
     if (name or "default") not in presets:
         raise ConfigError(f"unknown preset {name!r}; {nearest(str(name), presets)}")
     return presets[name or "default"]
-

@@ -1,11 +1,11 @@
 """The run folder: everything one run writes, and the promise that it is one run.
 
-    run/config.toml          method, settings, APIs, seed, budget
-        ledger/*.sqlite      every answer that was paid for
-        events.jsonl         what happened
-        recovered/*          images that came out of APIs
-        checkpoint.safetensors
-        init.safetensors     the product
+run/config.toml          method, settings, APIs, seed, budget
+    ledger/*.sqlite      every answer that was paid for
+    events.jsonl         what happened
+    recovered/*          images that came out of APIs
+    checkpoint.safetensors
+    init.safetensors     the product
 """
 
 import fcntl
@@ -33,7 +33,9 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / ".lock").open("w")
         except OSError as error:
-            raise ConfigError(f"cannot use {self.path} as a run folder: {error.strerror}; choose another --out") from None
+            raise ConfigError(
+                f"cannot use {self.path} as a run folder: {error.strerror}; choose another --out"
+            ) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -81,7 +83,9 @@ class RunFolder:
         wanted = tomllib.loads(text)
         if before != wanted:
             what = ", ".join(_differences(before, wanted)[:5])
-            raise ConfigError(f"{self.path} holds a run with another config ({what}); repeat it or choose another --out")
+            raise ConfigError(
+                f"{self.path} holds a run with another config ({what}); repeat it or choose another --out"
+            )
         if not resume:
             state = "a finished" if self.finished else "an unfinished"
             raise ConfigError(f"{self.path} holds {state} run; add --resume to go on with it or choose another --out")

@@ -101,7 +101,7 @@ def main(folder: Path, kills: int) -> None:
     torch.set_num_threads(1)
     draw = random.Random(0)
     numbers = dict(zip(fingerprints(SPEC, pictures(list(range(IMAGES)))), range(IMAGES), strict=True))
-    lost = asked = 0
+    asked = unkept = 0
     for kill in range(kills):
         if kill % 10 == 0:  # a fresh ledger, because being born is dangerous, too
             path, log = folder / f"{kill}.sqlite", folder / f"{kill}.log"
@@ -125,8 +125,8 @@ def main(folder: Path, kills: int) -> None:
             assert ledger.queries == len(kept)
             assert ledger.remaining == budget - len(kept)
             assert 0 <= len(diary) - len(kept) <= ledger.in_doubt, "answers were lost that are not in doubt"
-        lost, asked = lost + len(diary) - len(before) - len(new), asked + len(new)
-    print(f"{kills} kills, {asked} images answered")
+        asked, unkept = asked + len(new), unkept + len(set(new) - set(kept))
+    print(f"{kills} kills, {asked} images answered, {unkept} answers lost in flight")
     assert asked > kills, "the children hardly lived; nothing was tested"
 
     # Two processes at once: each may pay for what the other is just asking, but nothing breaks and everything counts.
@@ -138,6 +138,7 @@ def main(folder: Path, kills: int) -> None:
     assert len(kept) <= 500
     with Ledger(path, budget=500) as ledger:
         assert (ledger.queries, ledger.in_doubt) == (len(kept), 0)
+    assert {file.suffix[:7] for file in folder.iterdir()} == {".sqlite", ".log"}, "the dead left something behind"
 
 
 if __name__ == "__main__":

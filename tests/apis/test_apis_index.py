@@ -17,7 +17,7 @@ tags = st.lists(crowded | st.integers(0, 2**64 - 1) | st.just(2**64 - 1), max_si
 @settings(max_examples=50)
 @given(st.lists(tags, max_size=6))
 def test_it_finds_what_a_dictionary_finds(batches: list[list[int]]) -> None:
-    index, truth = Index(Path(tempfile.gettempdir()), slots=16), dict[int, int]()
+    index, truth = Index(Path(tempfile.gettempdir()), buckets=2), dict[int, int]()
     for batch in batches:
         fresh = [tag for tag in batch if max(tag, 1) not in truth and not (tag == 0 and 1 in batch)]
         places = range(len(truth), len(truth) + len(fresh))

@@ -6,7 +6,7 @@ import threading
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -130,6 +130,29 @@ def test_degradations_go_inside_or_outside(counting: Counting, tmp_path: Path) -
         outside = TopK(Rounded(Metered(counting.api, outer), 1), 1)
         assert inside.spec == outside.spec
         assert torch.equal(inside(pictures(1, 2)), outside(pictures(1, 2)))
+
+
+def test_two_that_have_it_open_see_each_others_answers(tmp_path: Path, counting: Counting) -> None:
+    with Ledger(tmp_path / "a.sqlite", budget=4) as one, Ledger(tmp_path / "a.sqlite", budget=4) as two:
+        first, second = Metered(counting.api, one), Metered(counting.api, two)
+        first(pictures(1, 2))
+        second(pictures(2, 3))
+        assert_true(first(pictures(3, 1)), 3, 1)
+        assert counting.counts == {1: 1, 2: 1, 3: 1}
+        with pytest.raises(BudgetExceeded, match="3 of 4 spent"):
+            second(pictures(4, 5))
+        assert one.queries == two.queries == 3
+
+
+def test_images_asked_for_singly_are_found_again(tmp_path: Path, counting: Counting) -> None:
+    with Ledger(tmp_path / "a.sqlite") as ledger:
+        api = Metered(counting.api, ledger)
+        for number in range(50):
+            api(pictures(number))
+    with Ledger(tmp_path / "a.sqlite") as ledger:
+        backwards = list(range(49, -1, -1))
+        assert_true(Metered(counting.api, ledger)(pictures(*backwards)), *backwards)
+        assert (ledger.queries, ledger.hits, len(counting.sent)) == (50, 50, 50)
 
 
 # Budgets.
@@ -266,13 +289,13 @@ class OneByOne:
     def __call__(self, images: Tensor) -> Tensor:
         raise AssertionError("an API that can stream is asked to")
 
-    def stream(self, images: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         asked = numbers(images.numpy())
         for row in sorted(range(len(asked)), key=lambda row: asked[row] * 7 % 10):
             if asked[row] == 13:
                 raise Unreachable("toy: gone")
             self.sent.append(asked[row])
-            yield torch.tensor([row]), torch.tensor([truth(asked[row])])
+            yield [row], torch.tensor([truth(asked[row])])
 
 
 def test_answers_that_come_in_parts_are_kept_part_by_part(tmp_path: Path) -> None:
@@ -292,8 +315,8 @@ def test_answers_that_come_in_parts_are_kept_part_by_part(tmp_path: Path) -> Non
 
 def test_a_stream_that_ends_early_is_a_bad_answer(ledger: Ledger) -> None:
     class Short(OneByOne):
-        def stream(self, images: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-            yield torch.tensor([1]), torch.tensor([truth(2)])
+        def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+            yield [1], torch.tensor([truth(2)])
 
     with pytest.raises(BadAnswer, match="3 images were sent, 2 of them got no answer"):
         Metered(Short(), ledger)(pictures(1, 2, 3))

@@ -91,6 +91,16 @@ def test_it_travels_to_another_process(file: Path, images: Tensor) -> None:
         assert torch.equal(pool.submit(api, images).result(), here)
 
 
+def test_a_forked_child_does_not_use_its_parents_session(file: Path, images: Tensor) -> None:
+    api = OnnxApi(file, SPEC)
+    here = api(images)
+    assert api._opened is not None
+    parent, session = api._opened
+    api._opened = parent + 1, session  # what a child finds: a session that another process opened
+    assert torch.equal(api(images), here)
+    assert api._opened[1] is not session
+
+
 # Files that others wrote. All answer softmax(x W) for images of 2x4x4, or as told.
 
 

@@ -52,6 +52,7 @@ def small():
         "recovery.filters=4",
         "recovery.latent=8",
         "recovery.early_stop=false",
+        "recovery.limit=1000",
         "memory.require_agreement=false",
         "net.width=4",
         "replay.shot=2",

@@ -135,9 +135,7 @@ def test_the_length_follows_from_the_budget(apis):
     per_set = PAPER.recovery.queries(3)
     planned = plan(PAPER, apis, budget=None, budget_per_api=None)
     assert (planned.schedule.iterations, planned.schedule.visits) == (60_000, 2_000)
-    open_end = plan(
-        type(PAPER)(recovery=PAPER.recovery), apis, budget=10 * per_set, budget_per_api=None
-    )
+    open_end = plan(type(PAPER)(recovery=PAPER.recovery), apis, budget=10 * per_set, budget_per_api=None)
     assert open_end.schedule.visits == 5
 
 

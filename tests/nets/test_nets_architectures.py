@@ -114,5 +114,5 @@ def test_relu_after_pooling_is_the_block_of_the_paper(rng):
 
 
 def test_an_unknown_architecture_is_refused_by_name():
-    with pytest.raises(ConfigError, match="conv5.*choose one of conv4, resnet10, resnet18"):
+    with pytest.raises(ConfigError, match=r"conv5.*choose one of conv4, resnet10, resnet18"):
         NetSpec(arch="conv5")

@@ -161,7 +161,7 @@ def test_boundary_sets_land_between_the_two_boundaries_and_plain_ones_do_not():
     api = FunctionApi(lambda x: line(1.0)(torch.from_numpy(x)).softmax(1).numpy(), spec)
     config = RecoveryConfig(
         images_per_class=8, steps=60, directions=8, radius=0.05, lr=0.02, estimator="subspace", resolution=2,
-        boundary=4.0, latent=16, filters=8,
+        boundary=1.0, latent=16, filters=8,
     )  # fmt: skip
 
     def sums(found):

@@ -45,14 +45,14 @@ def by_hand(x, targets, agree=None):
         if agree is not None and agree[i]:
             value -= 0.5 * np.sum(probs[i] * np.log(probs[i] / own[i]))
         values.append(value)
-    return torch.tensor(values)
+    return torch.tensor(values, dtype=torch.float64)
 
 
 def test_without_a_student_it_is_the_cross_entropy_at_images_and_at_probes(rng):
     targets, x = torch.tensor([0, 1, 2, 1]), torch.rand(4, 1, 2, 2, generator=rng)
     here = RecoveryObjective(numpy_api(), targets).at(x)
     assert torch.allclose(here.value.double(), by_hand(x, targets), atol=1e-6)
-    assert torch.allclose(here.probs.double(), torch.tensor(softmax(x.flatten(1).numpy() @ WEIGHTS.numpy().T)))
+    assert torch.allclose(here.probs, torch.tensor(softmax(x.flatten(1).numpy() @ WEIGHTS.numpy().T)))
     probes = torch.rand(5, 4, 1, 2, 2, generator=rng)
     expected = torch.stack([by_hand(probe, targets) for probe in probes])
     assert torch.allclose(here(probes).double(), expected, atol=1e-6)
@@ -90,9 +90,9 @@ def test_a_subset_is_the_same_objective_of_fewer_images(rng):
 def test_exact_gradients_are_those_of_central_differences(rng):
     targets, x = torch.tensor([0, 1, 2]), torch.rand(3, 1, 2, 2, generator=rng) * 0.8 + 0.1
     here = RecoveryObjective(white_box(), targets, student=student, weight=0.5).at(x, exact=True)
-    shifts = 1e-2 * torch.eye(4).view(4, 1, 1, 2, 2)
-    slopes = (here(x + shifts) - here(x - shifts)) / 2e-2  # (4, 3)
-    assert torch.allclose(here.gradient.flatten(1), slopes.T, atol=1e-3)
+    shifts = 3e-3 * torch.eye(4).view(4, 1, 1, 2, 2)
+    slopes = (here(x + shifts) - here(x - shifts)) / 6e-3  # (4, 3)
+    assert torch.allclose(here.gradient.flatten(1), slopes.T, rtol=0.02, atol=1e-3)
 
 
 def test_exact_gradients_need_a_white_box(rng):

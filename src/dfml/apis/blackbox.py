@@ -1,6 +1,6 @@
 """The seam between dfml and everything that answers queries."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, runtime_checkable
 
@@ -75,8 +75,8 @@ class WhiteBox(BlackBox, Protocol):
 class Streaming(BlackBox, Protocol):
     """A black box whose answers arrive in parts, such as one request an image: each is kept as it comes."""
 
-    def stream(self, images: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Pairs of rows (m,) into `images` and their class probabilities (m, k): any order, every row once."""
+    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+        """Pairs of m rows of `images` and their class probabilities (m, k): any order, every row once."""
         ...
 
 

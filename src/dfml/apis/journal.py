@@ -121,8 +121,9 @@ class Journal:
                 part = slice(start, start + _ROW)
                 row = (first + start, b"".join(keys[part]), answers[part].astype("<f4", copy=False).tobytes())
                 self._db.execute("INSERT INTO answers VALUES (?, ?, ?)", row)
-            self._db.execute("UPDATE in_flight SET count = count - ? WHERE id = ?", (len(keys), request))
-            self._db.execute("DELETE FROM in_flight WHERE id = ? AND count <= 0", (request,))
+            done = self._db.execute("DELETE FROM in_flight WHERE id = ? AND count = ?", (request, len(keys))).rowcount
+            if not done:
+                self._db.execute("UPDATE in_flight SET count = count - ? WHERE id = ?", (len(keys), request))
 
     def withdraw(self, request: int) -> None:
         """`request` failed; what it announced and did not get is not under way any more."""
@@ -151,11 +152,11 @@ class Journal:
     def _catch_up(self) -> None:
         """Index the answers that came since the last time, from us or from another process."""
         with _explained(self.path):
-            rows = self._db.execute("SELECT first, keys FROM answers WHERE first >= ?", (self._indexed,))
-            for first, keys in rows:
-                tags = _tags(keys)
-                self._index.add(tags, np.arange(first, first + len(tags)))
-                self._indexed = first + len(tags)
+            rows = self._db.execute("SELECT keys FROM answers WHERE first >= ? ORDER BY first", (self._indexed,))
+            while some := rows.fetchmany(_ROW):  # many at once: where answers come singly, so do the rows
+                tags = _tags(b"".join(keys for (keys,) in some))
+                self._index.add(tags, np.arange(self._indexed, self._indexed + len(tags)))
+                self._indexed += len(tags)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

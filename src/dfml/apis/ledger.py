@@ -1,7 +1,7 @@
 """The only place that counts: every answer paid for is kept, none is paid for twice, and no budget is passed."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,8 +16,8 @@ from dfml.apis.fingerprint import fingerprints
 from dfml.apis.journal import Answers, Journal, read_only
 from dfml.errors import ApiError, ArtifactError, BadAnswer, BudgetExceeded, ConfigError
 
-Part = tuple[Tensor, Tensor]
-"""rows (m,) of what was sent, and the answers (m, k) to them"""
+Part = tuple[Sequence[int], Tensor]
+"""m rows of what was sent, and the answers (m, k) to them"""
 
 
 class Budget:
@@ -111,8 +111,9 @@ class Ledger:
                 found = self._journal.find(missing, spec.way)
                 for key, answer in found.items():
                     answers[place[key]] = answer
-                missing = [key for key in missing if key not in found]
-                mine = [key for key in missing if key not in self._asked]
+                if found:
+                    missing = [key for key in missing if key not in found]
+                mine = [key for key in missing if key not in self._asked] if self._asked else missing
                 if mine:
                     request = self._reserve(spec, len(mine))
                     self._asked.update(mine)
@@ -169,15 +170,15 @@ class Ledger:
         answers, unanswered = np.empty((len(keys), spec.way), np.float32), set(keys)
         try:
             for rows, scores in parts:
-                part = [keys[row] for row in rows.tolist()]
-                answers[rows.numpy()] = checked = check_answer(spec, scores, len(part)).cpu().numpy()
+                part = [keys[row] for row in rows]
+                answers[rows] = checked = check_answer(spec, scores, len(part)).cpu().numpy()
                 with self._changed:
                     self._journal.keep(request, part, checked)
                     self._settle(part)
                 unanswered.difference_update(part)
             if unanswered:
                 raise BadAnswer(f"{spec.name}: {len(keys)} images were sent, {len(unanswered)} of them got no answer")
-        except ApiError:
+        except (ApiError, ConfigError):  # it failed, or found no images in what it got
             self._release(request, unanswered, failed=True)
             raise
         except BaseException:
@@ -212,7 +213,9 @@ class Metered:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
-        ready = prepare(self.spec, images).detach()
+        ready = images.detach()
+        if ready.shape[1:] != self.spec.image or ready.dtype != torch.float32:
+            ready = prepare(self.spec, ready)  # what fits already is checked by the API, when it is sent
         if len(ready) == 0:
             return torch.zeros(0, self.spec.way, device=images.device)
 
@@ -221,7 +224,7 @@ class Metered:
             if self._stream is not None:
                 yield from self._stream(unknown)
             else:
-                yield torch.arange(len(places)), self.api(unknown)
+                yield range(len(places)), self.api(unknown)
 
         answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)
         return torch.from_numpy(answers).to(images.device)

@@ -1,9 +1,78 @@
-"""`dfml demo`."""
+"""`dfml demo`: from nothing to a classifier for a script that no API has ever seen, on the embedded glyphs."""
+
+import argparse
+from pathlib import Path
 from typing import Any
+
+APIS, SEED = 6, 0
+SETTINGS = ("schedule.iterations=300", "schedule.visits=6")
+TASKS = 200
 
 
 def add(verbs: Any) -> None:
-    demo = verbs.add_parser("demo", help="x")
+    demo = verbs.add_parser("demo", help="the whole way on embedded data, in a few minutes")
+    demo.add_argument("--out", type=Path, default=Path("demo"), metavar="FOLDER")
     demo.set_defaults(run=run, computes=True)
-def run(args: Any) -> None:
-    pass
+
+
+def run(args: argparse.Namespace) -> None:
+    from dfml.bench.zoo import ZooConfig
+    from dfml.cli.drawing import console
+    from dfml.cli.zoo import build_with_progress, print_zoo
+
+    out: Path = args.out
+    console.print(f"[bold]1. {APIS} APIs[/bold], each trained to tell 5 characters of Latin, Greek, Cyrillic, ...")
+    build_with_progress(out / "zoo", ZooConfig(dataset="glyphs", apis=APIS, seed=SEED))
+    print_zoo(out / "zoo")
+
+    console.print("\n[bold]2. Learning from their answers alone[/bold], without a single real image")
+    runs = {method: _learn(out / "zoo", out / method, method) for method in ("random", "bidf-mkd")}
+
+    console.print("\n[bold]3. Characters of scripts that no API knows[/bold], 5 classes, 1 or 5 examples each")
+    _compare(runs)
+
+    console.print("\n[bold]4. A classifier of your own[/bold], from five examples of each of five such characters")
+    _adapt(out, runs["bidf-mkd"])
+
+
+def _learn(zoo: Path, out: Path, method: str) -> Path:
+    from dfml.cli.learn import LearningProgress
+    from dfml.learning import learn
+
+    with LearningProgress() as progress:
+        settings = SETTINGS if method == "bidf-mkd" else ()
+        learn(zoo, out, method=method, settings=settings, seed=SEED, resume=True, on_event=progress.show)
+    return out
+
+
+def _compare(runs: dict[str, Path]) -> None:
+    from dfml.apis.ledger import spending
+    from dfml.bench.metatest import Protocol
+    from dfml.cli.drawing import console, table
+    from dfml.cli.evaluate import measure
+
+    rows = []
+    for method, folder in runs.items():
+        protocols = [Protocol(dataset="glyphs", shot=shot, tasks=TASKS) for shot in (1, 5)]
+        results = measure(folder / "init.safetensors", protocols)
+        accuracies = [f"{result['mean']:.1f} ± {result['ci95']:.1f} %" for result in results]
+        rows.append((method, f"{spending(folder)['queries']:,}", *accuracies))
+    console.print(table(("method", "queries", "1-shot", "5-shot"), rows))
+
+
+def _adapt(out: Path, run: Path) -> None:
+    from dfml.cli.drawing import console
+    from dfml.data import open_dataset, sample_episode
+    from dfml.episode import EpisodeSpec
+    from dfml.initialisation import Initialisation
+    from dfml.rng import stream
+
+    task = sample_episode(open_dataset("glyphs", "test"), EpisodeSpec(shot=5), stream(SEED, "demo"))
+    labels = [task.classes[label] for label in task.support_labels.tolist()]
+    classifier = Initialisation.load(run).adapt(task.support, labels)
+    classifier.save(out / "classifier")
+    right = classifier.score(task.query, [task.classes[label] for label in task.query_labels.tolist()])
+    console.print(f"{', '.join(task.classes)}: {100 * right:.0f} % of {len(task.query)} further images are recognised")
+    console.print(
+        f"it is in {out / 'classifier'}, also as model.onnx; try `dfml predict {out / 'classifier'} IMAGE...`"
+    )

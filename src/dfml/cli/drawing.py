@@ -33,7 +33,10 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, shorten: str 
     """A plain table; the column `shorten` gives way when the terminal is narrow."""
     drawn = Table(box=None, pad_edge=False)
     for title in titles:
-        drawn.add_column(title, no_wrap=True, overflow="ellipsis", ratio=1 if title == shorten else None)
+        fixed = None if title == shorten else max(len(title), *(len(row[len(drawn.columns)]) for row in rows), 1)
+        drawn.add_column(
+            title, no_wrap=True, overflow="ellipsis", min_width=fixed, ratio=1 if title == shorten else None
+        )
     for row in rows:
         drawn.add_row(*row)
     return drawn

@@ -2,8 +2,13 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dfml.bench.metatest import Protocol
+    from dfml.evaluation import Accuracy
 
 
 def add(verbs: Any) -> None:
@@ -27,8 +32,8 @@ def add(verbs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from dfml.bench.metatest import Protocol, meta_test
-    from dfml.cli.drawing import console, progress_bars, table
+    from dfml.bench.metatest import Protocol
+    from dfml.cli.drawing import console, table
     from dfml.config import from_mapping
 
     path = args.run_folder / "init.safetensors" if args.run_folder.is_dir() else args.run_folder
@@ -45,18 +50,7 @@ def run(args: argparse.Namespace) -> None:
         for head in args.head
         for shot in args.shot
     ]
-    results = []
-    with progress_bars() as bars:
-        for protocol in protocols:
-            task = bars.add_task(f"{protocol.head.head}, {protocol.shot}-shot", total=protocol.tasks)
-            accuracy = meta_test(
-                path,
-                protocol,
-                data=args.data,
-                workers=args.workers,
-                on_task=lambda done, task=task: bars.update(task, completed=round(done)),  # type: ignore[misc]
-            )
-            results.append(describe(protocol, accuracy))
+    results = measure(path, protocols, data=args.data, workers=args.workers)
     text = json.dumps(results, indent=2)
     if args.json == "-":
         print(text)
@@ -70,7 +64,26 @@ def run(args: argparse.Namespace) -> None:
     console.print(table(("head", "task", f"accuracy on {args.dataset} {args.part}", "tasks"), rows))
 
 
-def describe(protocol: Any, accuracy: Any) -> dict[str, Any]:
+def measure(
+    path: Path, protocols: "Sequence[Protocol]", *, data: Path | None = None, workers: int | None = None
+) -> list[dict[str, Any]]:
+    """Every protocol in turn, with a bar for each."""
+    from dfml.bench.metatest import meta_test
+    from dfml.cli.drawing import progress_bars
+
+    results = []
+    with progress_bars() as bars:
+        for protocol in protocols:
+            task = bars.add_task(f"{protocol.head.head}, {protocol.shot}-shot", total=protocol.tasks)
+
+            def show(done: float, task: Any = task) -> None:
+                bars.update(task, completed=round(done))
+
+            results.append(describe(protocol, meta_test(path, protocol, data=data, workers=workers, on_task=show)))
+    return results
+
+
+def describe(protocol: "Protocol", accuracy: "Accuracy") -> dict[str, Any]:
     """One result with everything needed to repeat it."""
     return {
         "dataset": protocol.dataset,

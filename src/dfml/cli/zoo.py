@@ -43,7 +43,7 @@ def run_build(args: argparse.Namespace) -> None:
     names = ("scenario", "dataset", "apis", "way", "arch", "width", "epochs", "images_per_class", "seed")
     config = from_mapping(ZooConfig, {name: getattr(args, name) for name in names}, where="dfml zoo build")
     build_with_progress(args.out, config, data=args.data, workers=args.workers)
-    _print_table(*_read(args.out))
+    print_zoo(args.out)
 
 
 def build_with_progress(
@@ -79,7 +79,7 @@ def run_show(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(_summary(entries, zoo), indent=2))
     else:
-        _print_table(entries, zoo)
+        print_zoo(args.zoo)
 
 
 def _read(path: Path) -> "tuple[dict[str, ApiEntry], dict[str, Any]]":
@@ -110,9 +110,11 @@ def _summary(entries: "dict[str, ApiEntry]", zoo: dict[str, Any]) -> dict[str, A
     }
 
 
-def _print_table(entries: "dict[str, ApiEntry]", zoo: dict[str, Any]) -> None:
+def print_zoo(path: Path) -> None:
+    """The APIs, a histogram of their accuracies, and how many of the train classes they know."""
     from dfml.cli.drawing import console, histogram, percent, table
 
+    entries, zoo = _read(path)
     summary = _summary(entries, zoo)
     rows = [
         (name, entry.dataset or "", entry.arch or "", percent(entry.accuracy), ", ".join(entry.classes))

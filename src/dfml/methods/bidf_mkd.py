@@ -25,7 +25,7 @@ from dfml.methods.meta_model import MetaModelConfig
 from dfml.methods.schedule import Plateau, Rota, ScheduleConfig, visits_due
 from dfml.nets.functional import Net, Params, normalise
 from dfml.nets.statistics import batch_statistics, frozen
-from dfml.recovery.inversion import RecoveryConfig, invert
+from dfml.recovery.inversion import EFFICIENT, RecoveryConfig, invert
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
 
@@ -82,12 +82,16 @@ class ReplayConfig:
     first_order: bool = False
 
 
+AFFORDABLE = replace(EFFICIENT, images_per_class=20, steps=60)
+"""Few queries, and not much of the generator's own time either, which is most of the time once queries are few."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BidfMkdConfig:
     """Everything; each field is a `--set group.key=value`."""
 
     net: MetaModelConfig = MetaModelConfig()
-    recovery: RecoveryConfig = RecoveryConfig(steps=20, directions=9, lr=0.003)
+    recovery: RecoveryConfig = AFFORDABLE
     components: ComponentsConfig = ComponentsConfig()
     distil: DistilConfig = DistilConfig()
     memory: MemoryConfig = MemoryConfig()
@@ -152,7 +156,7 @@ class Visit(NamedTuple):
 
 
 class Learner:
-    """One run. Every random draw comes from a stream named by its purpose and number, so any iteration can be redone."""
+    """One run. Random draws come from streams named by purpose and number, so that any iteration can be redone."""
 
     def __init__(self, config: BidfMkdConfig, place: Workplace) -> None:
         self.config, self.place = config, place
@@ -230,9 +234,7 @@ class Learner:
             self.state.notes["spent"] = True
             self.place.emit(BudgetSpent(iteration=iteration, queries=self.place.queries))
         rested = [
-            name
-            for name in solvent
-            if iteration - self.rota.failed_at.get(name, -RETRY_ITERATIONS) >= RETRY_ITERATIONS
+            name for name in solvent if iteration - self.rota.failed_at.get(name, -RETRY_ITERATIONS) >= RETRY_ITERATIONS
         ]
         # While nothing has been learned from anybody there is nothing to replay, so nobody rests.
         return self.rota.next(rested if self.memory.counts else rested or solvent)
@@ -381,7 +383,7 @@ class Learner:
 
 
 def _student(net: Net, params: Params, images: Tensor) -> Callable[[Tensor], Tensor]:
-    """theta_i as a function of one image: its statistics are those of the support set, whatever a batch of probes holds."""
+    """theta_i as a function of one image: it keeps the support set's statistics, whatever a batch of probes holds."""
     module = frozen(net.spec, params, batch_statistics(net.spec, params, normalise(images)))
 
     @torch.inference_mode()

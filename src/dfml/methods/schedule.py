@@ -20,7 +20,9 @@ class ScheduleConfig:
 
     def __post_init__(self) -> None:
         if not 0 < self.visits_until <= 1:
-            raise ConfigError(f"schedule.visits_until is a fraction of the iterations in (0, 1], got {self.visits_until}")
+            raise ConfigError(
+                f"schedule.visits_until is a fraction of the iterations in (0, 1], got {self.visits_until}"
+            )
         if min(self.iterations, self.visits, self.plateau) < 0:
             raise ConfigError("schedule.iterations, schedule.visits and schedule.plateau must be 0 or more")
 

@@ -4,7 +4,7 @@ The values are those of the modules in `conv4` and `resnet` with `batch_norm="ba
 
 - Max-pooling and ReLU commute with an increasing function, so a block computes its batch statistics on the whole map
   but normalises only the quarter of it that survives pooling. Where BatchNorm's weight g is negative the function
-  falls; then the signs of g and of the filter are both flipped, which changes nothing: BatchNorm is odd.
+  falls; there the signs of g and of the filter are both flipped, which changes nothing: BatchNorm is odd.
 - BatchNorm with batch statistics cancels any bias of the convolution before it, so the bias is never added, and its
   gradient is exactly zero rather than rounding noise.
 """
@@ -20,7 +20,6 @@ from dfml.nets.primitives import EPSILON, conv2d, norm_pool_relu
 
 Params = dict[str, Tensor]
 """name -> tensor, with the names of the module's `named_parameters`"""
-
 
 MEAN, STD = 0.5, 0.25
 """The input contract of every meta model: pixels in [0, 1] enter as (x - MEAN) / STD, because a world without data has
@@ -69,10 +68,11 @@ def _conv4(params: Params, x: Tensor) -> Tensor:
 
 
 def _conv_block(params: Params, prefix: str, x: Tensor) -> Tensor:
-    gain = params[prefix + "norm.weight"]
-    sign = torch.where(gain.detach() < 0, -1.0, 1.0).to(gain.dtype)
-    y = conv2d(x, params[prefix + "conv.weight"] * sign[:, None, None, None], padding=1)
-    return norm_pool_relu(y, gain * sign, params[prefix + "norm.bias"])
+    weight, gain = params[prefix + "conv.weight"], params[prefix + "norm.weight"]
+    if bool((gain < 0).any()):
+        sign = torch.where(gain < 0, -1.0, 1.0).to(gain.dtype)
+        weight, gain = weight * sign[:, None, None, None], gain * sign
+    return norm_pool_relu(conv2d(x, weight, padding=1), gain, params[prefix + "norm.bias"])
 
 
 def _resnet(params: Params, x: Tensor) -> Tensor:

@@ -4,8 +4,8 @@ A second-order meta-gradient spends its time in derivatives of derivatives. PyTo
 arithmetic: the second derivative of a convolution runs with a kernel as large as the image, and that of BatchNorm makes
 dozens of passes over the map. Here
 
-- a convolution, its adjoint in the image and its adjoint in the filter are three operations, each linear in its two
-  arguments, and the derivatives of each are the other two;
+- a convolution is linear in the image and in the filter, so its second derivatives are convolutions again, of the
+  same shapes as the first;
 - BatchNorm, max-pooling and ReLU are one operation, whose derivatives touch the full map as seldom as they can.
 
 Maps are fastest in the `channels_last` memory format; the values do not depend on it.
@@ -23,7 +23,7 @@ _aten = torch.ops.aten
 
 
 def conv2d(x: Tensor, weight: Tensor, *, stride: int = 1, padding: int = 0) -> Tensor:
-    """Maps (n, i, h, w) and weight (o, i, k, k) -> (n, o, h', w'), zero-padded; differentiable any number of times."""
+    """Maps (n, i, h, w) and weight (o, i, k, k) -> (n, o, h', w'), zero-padded; differentiable twice."""
     out: Tensor = _apply(_Conv, x, weight, stride, padding)
     return out
 
@@ -45,49 +45,41 @@ class _Conv(Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.geometry = stride, padding
-        out: Tensor = _aten.convolution(x, weight, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1)
-        return out
+        return _convolution(x, weight, stride, padding)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        for_x = _apply(_ConvImage, g, weight, x.shape, *ctx.geometry) if ctx.needs_input_grad[0] else None
-        for_weight = _apply(_ConvFilter, g, x, weight.shape, *ctx.geometry) if ctx.needs_input_grad[1] else None
+        for_x, for_weight = _apply(_ConvAdjoint, g, x, weight, *ctx.geometry, ctx.needs_input_grad[:2])
         return for_x, for_weight, None, None
 
 
-class _ConvImage(Function):
-    """The adjoint of conv(x, weight) in x: (g, weight) -> like x."""
+class _ConvAdjoint(Function):
+    """(g, x, weight) -> the cotangents of x and weight, those that are `wanted`."""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, weight: Tensor, shape: torch.Size, stride: int, padding: int) -> Tensor:
-        ctx.save_for_backward(g, weight)
+    def forward(
+        ctx: Any, g: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, wanted: tuple[bool, bool]
+    ) -> tuple[Tensor | None, Tensor | None]:
+        ctx.save_for_backward(g, x, weight)
         ctx.geometry = stride, padding
-        return _adjoint(g, _only_shape(shape, g), weight, stride, padding, index=0)
+        ctx.set_materialize_grads(False)
+        return _adjoints(g, x, weight, stride, padding, wanted)
 
     @staticmethod
-    def backward(ctx: Any, u: Tensor) -> tuple[Tensor | None, ...]:
-        g, weight = ctx.saved_tensors
-        for_g = _apply(_Conv, u, weight, *ctx.geometry) if ctx.needs_input_grad[0] else None
-        for_weight = _apply(_ConvFilter, g, u, weight.shape, *ctx.geometry) if ctx.needs_input_grad[1] else None
-        return for_g, for_weight, None, None, None
-
-
-class _ConvFilter(Function):
-    """The adjoint of conv(x, weight) in weight: (g, x) -> like weight."""
-
-    @staticmethod
-    def forward(ctx: Any, g: Tensor, x: Tensor, shape: torch.Size, stride: int, padding: int) -> Tensor:
-        ctx.save_for_backward(g, x)
-        ctx.geometry = stride, padding
-        return _adjoint(g, x, _only_shape(shape, g), stride, padding, index=1)
-
-    @staticmethod
-    def backward(ctx: Any, u: Tensor) -> tuple[Tensor | None, ...]:
-        g, x = ctx.saved_tensors
-        for_g = _apply(_Conv, x, u, *ctx.geometry) if ctx.needs_input_grad[0] else None
-        for_x = _apply(_ConvImage, g, u, x.shape, *ctx.geometry) if ctx.needs_input_grad[1] else None
-        return for_g, for_x, None, None, None
+    @once_differentiable
+    def backward(ctx: Any, u_x: Tensor | None, u_weight: Tensor | None) -> tuple[Tensor | None, ...]:
+        # What is paired with u is <u_x, for_x> + <u_weight, for_weight> = <g, conv(u_x, weight) + conv(x, u_weight)>.
+        g, x, weight = ctx.saved_tensors
+        stride, padding = ctx.geometry
+        for_g = None if u_weight is None else _convolution(x, u_weight, stride, padding)
+        if u_x is not None:
+            other = _convolution(u_x, weight, stride, padding)
+            for_g = other if for_g is None else for_g.add_(other)
+        wanted = ctx.needs_input_grad[1] and u_weight is not None, ctx.needs_input_grad[2] and u_x is not None
+        # Of an argument that is missing here only the shape would matter.
+        image, kernel = x if u_x is None else u_x, weight if u_weight is None else u_weight
+        return for_g, *_adjoints(g, image, kernel, stride, padding, wanted), None, None, None
 
 
 class _NormPoolRelu(Function):
@@ -126,8 +118,8 @@ class _NormPoolReluAdjoint(Function):
         ctx.save_for_backward(h, G, H, y, gain, *known)
         scale = gain * rate
         slope = scale * rate * rate * H / -_count(y)
-        for_y = _put_back(h * _map(scale), where, y).addcmul_(y, _map(slope))
-        return for_y.sub_(_map(scale * G / _count(y) + slope * mean)), rate * H, G
+        for_y = torch.addcmul(_map(scale * G / -_count(y) - slope * mean), y, _map(slope))
+        return _put_back(for_y, h * _map(scale), where), rate * H, G
 
     @staticmethod
     @once_differentiable
@@ -138,7 +130,7 @@ class _NormPoolReluAdjoint(Function):
         h, G, H, y, gain, mean, rate, picked, where, out = ctx.saved_tensors
         N = _count(y)
         C, u_mean = (s / N for s in _correlate(u, y, mean))
-        u_picked = u.flatten(2).gather(2, where.flatten(2)).view_as(where)
+        u_picked = _pick(u, where)
         D = (u_picked * h).sum((0, 2, 3)) - G * u_mean
         scale, square = gain * rate, rate * rate
         cube = scale * square
@@ -149,8 +141,8 @@ class _NormPoolReluAdjoint(Function):
         for_rate = gain * (D - 3 * square * H * C) + u_gain * H
         for_mean = cube * H * u_mean - per_H * G
         slope = for_rate * square * rate / -N  # d rate / d y = -rate**3 * (y - mean) / N
-        for_y = _put_back(h * _map(per_H), where, y).addcmul_(y, _map(slope)).addcmul_(u, _map(cube * H / -N))
-        for_y.add_(_map(for_mean / N - slope * mean))
+        for_y = torch.addcmul(_map(for_mean / N - slope * mean), y, _map(slope)).addcmul_(u, _map(cube * H / -N))
+        _put_back(for_y, h * _map(per_H), where)
         return _aten.threshold_backward(for_h, out, 0), for_y, for_gain, None, None, None, None, None
 
 
@@ -158,18 +150,21 @@ def _apply(function: Any, *arguments: Any) -> Any:
     return function.apply(*arguments)  # PyTorch's `apply` has no types
 
 
-def _adjoint(g: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, *, index: int) -> Tensor:
-    """The cotangent of conv's argument 0 (x) or 1 (weight), of which only the shape matters."""
-    wanted = [index == 0, index == 1, False]
-    out: tuple[Tensor, ...] = _aten.convolution_backward(
-        g, x, weight, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1, wanted
+def _convolution(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
+    out: Tensor = _aten.convolution(x, weight, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1)
+    return out
+
+
+def _adjoints(
+    g: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, wanted: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """The cotangents of x and weight where g is that of conv(x, weight)."""
+    if not any(wanted):
+        return None, None
+    for_x, for_weight, _ = _aten.convolution_backward(
+        g, x, weight, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1, [*wanted, False]
     )
-    return out[index]
-
-
-def _only_shape(shape: torch.Size, like: Tensor) -> Tensor:
-    # PyTorch chooses the layout of the result, and may copy the other arguments, by the layout of this one.
-    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=torch.channels_last)
+    return for_x, for_weight
 
 
 def _correlate(u: Tensor, y: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,10 +176,22 @@ def _correlate(u: Tensor, y: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
     return product, total
 
 
-def _put_back(picked: Tensor, where: Tensor, y: Tensor) -> Tensor:
-    """A map like y: `picked` at the places that max-pooling took, zero elsewhere."""
-    out: Tensor = _aten.max_pool2d_with_indices_backward(picked, y, [2, 2], [2, 2], [0, 0], [1, 1], False, where)
-    return out
+def _pick(y: Tensor, where: Tensor) -> Tensor:
+    """The elements of y (n, c, h, w) that max-pooling took: (n, c, h // 2, w // 2)."""
+    n, c, h, w = where.shape
+    return _pixels(y).gather(1, _pixels(where)).view(n, h, w, c).permute(0, 3, 1, 2)
+
+
+def _put_back(y: Tensor, picked: Tensor, where: Tensor) -> Tensor:
+    """Add `picked` in place to those elements of y."""
+    _pixels(y).scatter_add_(1, _pixels(where), _pixels(picked))
+    return y
+
+
+def _pixels(y: Tensor) -> Tensor:
+    """Maps (n, c, h, w) as (n, h * w, c): the order of memory in `channels_last`, a view in any case."""
+    n, c, h, w = y.shape
+    return y.permute(0, 2, 3, 1).view(n, h * w, c)
 
 
 def _count(y: Tensor) -> int:

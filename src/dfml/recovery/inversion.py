@@ -128,8 +128,8 @@ def invert(
 ) -> RecoveredSet:
     """Images that the API gives the classes we ask for; with a `student`, a boundary set (eq:adaptive).
 
-    Of every image the iterate of the smallest objective is kept, with the answer the API gave to exactly that one, so
-    nothing is asked twice. Images are `size` x `size`, by default as large as the API takes. All randomness comes from
+    Of every image the best iterate is kept (see `_Best`), with the answer the API gave to exactly that one, so nothing
+    is asked twice. Images are `size` x `size`, by default as large as the API takes. All randomness comes from
     `rng`: after an `ApiError` the same call with the same stream asks the same questions again, in the same order.
     """
     spec = api.spec
@@ -154,7 +154,8 @@ def invert(
         queries += len(x)
         best.update(ours, x, here)
         if config.early_stop:
-            still = ~best.arrived(config.confidence)[ours]
+            arrived = best.sure(config.confidence) & (best.between | (student is None))
+            still = ~arrived[ours]
             ours, x, here = ours[still], x[still], here.of(still)
         gradient = here.gradient
         if gradient is None and len(ours) > 0:
@@ -173,25 +174,33 @@ def invert(
 
 
 class _Best:
-    """The iterate of the smallest objective of every image, and what was said about it."""
+    """The best iterate of every image so far, and what was said about it: that of the smallest objective.
+
+    In a boundary set one that the API gives its target and the student does not comes before all others. By value
+    alone it never would: the indicator of eq:adaptive takes its reward away the moment an image crosses the student's
+    boundary, so that the smallest values lie just outside of where the text wants the images to be.
+    """
 
     def __init__(self, targets: Tensor, shape: tuple[int, int, int], way: int) -> None:
         n = len(targets)
         self.targets, self.images, self.probs = targets, torch.zeros(n, *shape), torch.zeros(n, way)
-        self.value, self.agree = torch.full((n,), torch.inf), torch.zeros(n, dtype=torch.bool)
+        self.value, self.between = torch.full((n,), torch.inf), torch.zeros(n, dtype=torch.bool)
 
     def update(self, rows: Tensor, x: Tensor, here: Anchor) -> None:
-        better = here.value < self.value[rows]
-        rows = rows[better]
-        self.images[rows], self.probs[rows], self.value[rows] = x[better], here.probs[better], here.value[better]
+        between = torch.zeros(len(rows), dtype=torch.bool)
         if here.agree is not None:
-            self.agree[rows] = here.agree[better]
+            between = (here.probs.argmax(1) == self.targets[rows]) & ~here.agree
+        was = self.between[rows]
+        better = (between & ~was) | ((between == was) & (here.value < self.value[rows]))
+        rows = rows[better]
+        self.images[rows], self.probs[rows] = x[better], here.probs[better]
+        self.value[rows], self.between[rows] = here.value[better], between[better]
 
     @property
     def reached(self) -> Tensor:
         """(n,) whether the API names the target."""
         return self.probs.argmax(1) == self.targets
 
-    def arrived(self, confidence: float) -> Tensor:
-        """(n,) whether it does so with at least this probability, and the student, if there is one, does not."""
-        return self.reached & (self.probs.gather(1, self.targets[:, None])[:, 0] >= confidence) & ~self.agree
+    def sure(self, confidence: float) -> Tensor:
+        """(n,) whether it does so with at least this probability."""
+        return self.reached & (self.probs.gather(1, self.targets[:, None])[:, 0] >= confidence)

@@ -1,0 +1,209 @@
+"""One recovery step at the paper's setting: ours against a straightforward eager transcription of eq:estimation.
+
+    python benchmarks/recovery_step.py [--rounds 3] [--cores 2]
+
+150 images of 32x32, q = 100 directions, a Conv4-32 API, a generator of 64 filters, Adam: 15,150 forwards of the API and
+one forward and backward of the generator. Every contender is a process of its own on the same cores; they take turns,
+one step each, so that a busy machine is busy for all. The transcription runs with the allocator as it is, with ours
+(`dfml.runtime.keep_freed_memory`), and with the API behind onnxruntime as ours has it. Prints one JSON object.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from dfml.apis.blackbox import ApiSpec, BlackBox
+from dfml.apis.module import ModuleApi, export_onnx
+from dfml.apis.onnx import OnnxApi
+from dfml.images.generator import Generator
+from dfml.nets import NetSpec
+from dfml.recovery.inversion import RecoveryConfig, invert
+from dfml.rng import stream
+from dfml.runtime import keep_freed_memory
+
+GOAL = 1 / 3
+PAPER = RecoveryConfig()
+WAY = 5
+IMAGES = PAPER.images_per_class * WAY
+SPEC = ApiSpec(name="conv4", classes=tuple("abcde"), image=(3, 32, 32))
+Turn = Callable[[float], None]
+"""called after every step with the mean objective of the best images so far; returns when the next one may begin"""
+
+
+def conv4() -> torch.nn.Module:
+    return NetSpec(way=WAY).build(rng=stream(0, "api")).eval()
+
+
+def behind_onnxruntime(cores: int) -> BlackBox:
+    with tempfile.TemporaryDirectory() as folder:
+        export_onnx(conv4(), SPEC, Path(folder) / "conv4.onnx")
+        api = OnnxApi(Path(folder) / "conv4.onnx", SPEC, threads=cores)
+        api(torch.rand(1, *SPEC.image))  # opens the file
+    return api
+
+
+def ours(cores: int, turn: Turn) -> None:
+    config = RecoveryConfig(steps=1_000_000)
+    invert(behind_onnxruntime(cores), config, rng=stream(0, "recovery"), on_step=lambda _, value, *__: turn(value))
+
+
+def transcription(api: BlackBox, turn: Turn) -> None:
+    """eq:estimation as one writes it down: a direction, a query, a term of the sum."""
+    rng, d, mu, q = stream(0, "recovery"), 3 * 32 * 32, PAPER.radius, PAPER.directions
+    y = torch.arange(WAY).repeat_interleave(PAPER.images_per_class)
+    generator = Generator(rng=rng)
+    z = torch.randn(IMAGES, 256, generator=rng).requires_grad_()
+    adam = torch.optim.Adam([z, *generator.parameters()], lr=PAPER.lr, betas=PAPER.betas)
+    best = torch.full((IMAGES,), torch.inf)
+
+    def loss(images: torch.Tensor) -> torch.Tensor:
+        return -api(images.clamp(0, 1)).gather(1, y[:, None]).squeeze(1).log()
+
+    while True:
+        images = generator(z)
+        x = images.detach()
+        base = loss(x)
+        gradient = torch.zeros_like(x)
+        for _ in range(q):
+            u = torch.randn(x.shape, generator=rng)
+            u = u / u.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
+            gradient = gradient + d / mu * (loss(x + mu * u) - base).view(-1, 1, 1, 1) * u / q
+        adam.zero_grad()
+        images.backward(gradient / IMAGES)
+        adam.step()
+        best = torch.minimum(best, base)
+        turn(best.mean().item())
+
+
+CONTENDERS: dict[str, Callable[[int, Turn], None]] = {
+    "ours": ours,
+    "transcription": lambda cores, turn: transcription(ModuleApi(conv4(), SPEC), turn),
+    "transcription on onnxruntime": lambda cores, turn: transcription(behind_onnxruntime(cores), turn),
+}
+
+
+def contend(name: str, cores: int, tuned: bool) -> None:
+    """The life of one process: a line comes in, a step is made, its time and value go out."""
+    if tuned:
+        keep_freed_memory()
+    torch.set_num_threads(cores)
+    start = 0.0
+
+    def wait() -> None:
+        nonlocal start
+        if not sys.stdin.readline():
+            sys.exit()
+        start = time.perf_counter()
+
+    def turn(value: float) -> None:
+        print(json.dumps([time.perf_counter() - start, value]), flush=True)
+        wait()
+
+    wait()
+    CONTENDERS[name](cores, turn)
+
+
+@contextmanager
+def process(name: str, cores: int, tuned: bool) -> Iterator[Callable[[], list[float]]]:
+    command = [sys.executable, __file__, "--contender", name, "--cores", str(cores), *["--tuned"] * tuned]
+    environment = os.environ | {"OMP_NUM_THREADS": str(cores)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        talk_in, talk_out = child.stdin, child.stdout
+
+        def step() -> list[float]:
+            talk_in.write("\n")
+            talk_in.flush()
+            answer: list[float] = json.loads(talk_out.readline())
+            return answer
+
+        yield step
+        talk_in.close()
+
+
+def gflop() -> float:
+    """The arithmetic of one step, in 10^9 multiplications and additions: all forwards, and the generator's backward."""
+    with FlopCounterMode(display=False) as api, torch.no_grad():
+        conv4()(torch.rand(1, *SPEC.image))
+    with FlopCounterMode(display=False) as generator:
+        Generator(rng=stream(0))(torch.rand(2, 256).requires_grad_()).sum().backward()
+    per_image = api.get_total_flops() * (PAPER.directions + 1) + generator.get_total_flops() / 2
+    return IMAGES * per_image / 1e9
+
+
+def peak_gflops(cores: int) -> float:
+    """The best rate of a large matrix product."""
+    torch.set_num_threads(cores)
+    a = torch.rand(2048, 2048)
+    seconds = []
+    for _ in range(8):
+        start = time.perf_counter()
+        a @ a
+        seconds.append(time.perf_counter() - start)
+    return 2 * 2048**3 / min(seconds) / 1e9
+
+
+def run(*, rounds: int = 3, cores: int = 2) -> dict[str, Any]:
+    """Seconds a step (medians) of everybody, the ratios, and the distance from the arithmetic limit."""
+    lineup = {
+        "ours": ("ours", True),
+        "transcription": ("transcription", False),
+        "transcription, tuned allocator": ("transcription", True),
+        "transcription on onnxruntime, tuned allocator": ("transcription on onnxruntime", True),
+    }
+    times: dict[str, list[float]] = {label: [] for label in lineup}
+    with ExitStack() as stack:
+        steps = {label: stack.enter_context(process(name, cores, tuned)) for label, (name, tuned) in lineup.items()}
+        values = [step()[1] for step in steps.values()]  # the first step warms up; all draw the same directions
+        for _ in range(rounds):
+            for label, step in steps.items():
+                seconds, value = step()
+                times[label].append(seconds)
+                values.append(value)
+        first, second = values[: len(lineup)], values[len(lineup) : 2 * len(lineup)]
+        if max(first) - min(first) > 1e-4 or max(second) - min(second) > 1e-2:
+            raise RuntimeError(f"the contenders do not compute the same thing: objectives {first}, then {second}")
+    medians = {label: statistics.median(t) for label, t in times.items()}
+    ratios = {label: round(medians["ours"] / value, 3) for label, value in medians.items() if label != "ours"}
+    limit = gflop() / peak_gflops(cores)
+    mine, ratio = medians["ours"], ratios["transcription"]
+    return {
+        "name": "recovery step",
+        "goal": round(GOAL, 3),
+        "ratio": ratio,
+        "ratios": ratios,
+        "met": ratio <= GOAL,
+        "seconds": {label: round(value, 3) for label, value in medians.items()},
+        "gflop": round(gflop(), 1),
+        "limit_seconds": round(limit, 3),
+        "times_the_limit": round(mine / limit, 2),
+        "line": f"a recovery step of {IMAGES} images and {PAPER.directions} directions takes {mine:.2f} s on {cores} "
+        f"core{'s' * (cores > 1)}: {ratio:.2f} of an eager transcription (goal: {GOAL:.2f}); {mine / limit:.1f} times "
+        "its arithmetic at the speed of a matrix product",
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--tuned", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.contender:
+        contend(arguments.contender, arguments.cores, arguments.tuned)
+    else:
+        print(json.dumps(run(rounds=arguments.rounds, cores=arguments.cores), indent=2))

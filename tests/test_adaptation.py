@@ -1,0 +1,134 @@
+"""The classifier a user gets: scikit-learn's conventions, independence of the batch, and an ONNX twin."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from dfml.adaptation import FewShotClassifier
+from dfml.errors import ConfigError
+from dfml.initialisation import Initialisation
+from dfml.nets import NetSpec
+from dfml.nets.functional import Net, normalise
+from dfml.nets.statistics import batch_statistics, blend, frozen
+from dfml.rng import stream
+
+HEADS = ("finetune", "prototype", "prototype+finetune")
+
+
+@pytest.fixture
+def init():
+    spec = NetSpec(width=8, size=16, way=3)
+    return Initialisation(Net(spec).init(stream(0, "init")), spec)
+
+
+@pytest.fixture
+def task():
+    """Three kinds of images that differ in colour."""
+    noise = np.random.default_rng(0).random((30, 3, 16, 16), dtype=np.float32)
+    labels = np.array(["red", "green", "blue"]).repeat(10)
+    tint = np.eye(3, dtype=np.float32).repeat(10, 0)[:, :, None, None]
+    return 0.5 * noise + 0.5 * tint, labels
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_it_learns_names_from_a_few_images(init, task, head):
+    images, labels = task
+    classifier = init.adapt(images[::2], labels[::2], head=head, lr=0.1)
+    assert classifier.classes_.tolist() == ["blue", "green", "red"]
+    assert classifier.score(images[1::2], labels[1::2]) > 0.9
+    proba = classifier.predict_proba(images)
+    assert proba.shape == (30, 3)
+    assert np.allclose(proba.sum(1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_prediction_does_not_depend_on_the_batch(init, task, head):
+    images, labels = task
+    classifier = init.adapt(images[::2], labels[::2], head=head)
+    together = classifier.predict_proba(images)
+    alone = np.concatenate([classifier.predict_proba(image[None]) for image in images])
+    assert np.allclose(together, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_the_onnx_twin_gives_the_same_probabilities(init, task, head, tmp_path):
+    import onnxruntime
+
+    images, labels = task
+    classifier = init.adapt(images, labels, head=head)
+    classifier.export_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    (answer,) = session.run(None, {session.get_inputs()[0].name: images})
+    assert np.abs(answer - classifier.predict_proba(images)).max() < 1e-5
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_it_comes_back_from_disk_as_it_went(init, task, head, tmp_path):
+    images, labels = task
+    classifier = init.adapt(images, labels, head=head)
+    classifier.save(tmp_path / "clf")
+    back = FewShotClassifier.load(tmp_path / "clf")
+    assert np.array_equal(back.predict_proba(images), classifier.predict_proba(images))
+    assert back.predict(images).tolist() == classifier.predict(images).tolist()
+    assert back.head == head
+
+
+def test_scikit_learn_accepts_it(init, task):
+    images, labels = task
+    classifier = FewShotClassifier(init, head="prototype", lr=0.2)
+    twin = clone(classifier)
+    assert twin.get_params().keys() == classifier.get_params().keys()
+    assert (twin.head, twin.lr) == ("prototype", 0.2)
+    assert twin.set_params(steps=3).steps == 3
+    pipeline = Pipeline([("scale", FunctionTransformer(lambda x: np.clip(x, 0, 1))), ("few", classifier)])
+    assert pipeline.fit(images, labels).score(images, labels) > 0.9
+    assert cross_val_score(classifier, images, labels, cv=3).mean() > 0.9
+
+
+def test_it_says_when_it_is_not_fitted(init, task):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        FewShotClassifier(init).predict(task[0])
+
+
+def test_uint8_channels_last_of_another_size_are_welcome(init, task):
+    images, labels = task
+    classifier = init.adapt(images, labels)
+    large = (images.transpose(0, 2, 3, 1).repeat(2, 1).repeat(2, 2) * 255).round().astype(np.uint8)
+    assert large.shape == (30, 32, 32, 3)
+    assert classifier.score(large, labels) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "complaint"),
+    [
+        (np.zeros((2, 3, 16, 16), np.float32), ["a", "a"], "at least 2 classes"),
+        (np.zeros((3, 3, 16, 16), np.float32), ["a", "b"], "3 images but 2 labels"),
+        (np.full((2, 3, 16, 16), 7.0, np.float32), ["a", "b"], r"float in \[0, 1\]"),
+        (np.zeros((2, 16, 16), np.float32), ["a", "b"], "got shape"),
+    ],
+)
+def test_bad_support_sets_are_refused(init, images, labels, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        init.adapt(images, labels)
+
+
+def test_frozen_statistics_reproduce_the_batch_they_came_from(init, task):
+    images = torch.from_numpy(task[0])
+    statistics = batch_statistics(init.net, init.params, normalise(images))
+    still = frozen(init.net, init.params, statistics)(normalise(images))
+    with torch.no_grad():
+        assert torch.allclose(still, Net(init.net)(init.params, images), atol=1e-4)
+
+
+def test_a_blend_has_the_moments_of_the_mixture(rng):
+    a, b = torch.randn(4000, generator=rng) * 2 + 1, torch.randn(4000, generator=rng) - 3
+    of = lambda x: {"l.running_mean": x.mean()[None], "l.running_var": x.var(correction=0)[None]}  # noqa: E731
+    mixed = blend(of(a), of(b), 0.5)
+    both = torch.cat([a, b])
+    assert torch.allclose(mixed["l.running_mean"], both.mean()[None], atol=1e-4)
+    assert torch.allclose(mixed["l.running_var"], both.var(correction=0)[None], atol=1e-3)
