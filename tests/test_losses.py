@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.distributions import Categorical, kl_divergence
 
-from dfml.losses import boundary, distillation_kl, target_nll
+from dfml.losses import boundary, distillation_kl, released_divergence, target_nll
 from dfml.rng import stream
 
 
@@ -88,3 +88,13 @@ def test_boundary_is_finite_whatever_zeros_either_side_holds():
     values = boundary(probs, torch.tensor([0, 0, 0, 3]), logits, torch.ones(4, dtype=torch.bool))
     assert values.isfinite().all()
     assert values[3].item() == pytest.approx(0, abs=1e-6)
+
+
+def test_the_released_divergence_prefers_a_one_hot_student_to_the_teacher_itself():
+    """The defect it is kept for: the optimum of the true KL is the teacher, of this one a corner of the simplex."""
+    teacher = torch.tensor([[0.6, 0.3, 0.1]])
+    corner, equal = torch.tensor([[30.0, 0.0, 0.0]]), teacher.log()
+    assert released_divergence(corner, teacher) < released_divergence(equal, teacher)
+    assert distillation_kl(corner, teacher) > distillation_kl(equal, teacher)
+    by_hand = (teacher * (teacher.log() - equal.softmax(-1))).mean()
+    assert torch.allclose(released_divergence(equal, teacher), by_hand)

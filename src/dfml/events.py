@@ -32,14 +32,6 @@ class LearningStarted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage(Event):
-    """A named part of the work begins."""
-
-    name: str
-    total: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Step(Event):
     """How far the current stage is."""
 
@@ -84,6 +76,14 @@ class ApiFailed(Event):
     iteration: int
     api: str
     reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiWeighed(Event):
+    """How much an API's answers count; 0: they could not be told from noise or never change, and were dropped."""
+
+    api: str
+    weight: float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from dfml.methods import Workplace, find_method
 from dfml.runs import RunFolder
 from dfml.runtime import keep_freed_memory
 
-DEFAULT_METHOD = "bidf-mkd"
+DEFAULT_METHOD = "chorus"
 
 
 def learn(

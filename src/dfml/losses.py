@@ -16,6 +16,16 @@ def distillation_kl(student_logits: Tensor, teacher_probs: Tensor) -> Tensor:
     return F.kl_div(student_logits.log_softmax(-1), teacher_probs, reduction="batchmean")
 
 
+def released_divergence(student_logits: Tensor, teacher_probs: Tensor) -> Tensor:
+    """What the paper's released code minimises in place of the KL: probabilities where log-probabilities belong.
+
+        1/(n k) sum teacher_j(x) * (log teacher_j(x) - student_j(x))
+
+    Up to a constant the negative dot product of the two, so its optimum is one-hot, whatever the teacher says.
+    """
+    return F.kl_div(student_logits.softmax(-1), teacher_probs, reduction="none").mean()
+
+
 def target_nll(probs: Tensor, targets: Tensor, *, floor: float = 1e-6) -> Tensor:
     """-log p of the target class of each image: `probs` (n, k), `targets` (n,) -> (n,).
 

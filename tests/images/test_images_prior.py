@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
 from dfml.errors import ConfigError
-from dfml.images.families import families
 from dfml.images.prior import CHUNK, Prior, prior
 
 
@@ -70,18 +68,3 @@ def test_the_images_are_as_bright_and_as_smooth_as_photographs():
 def test_hardly_any_image_is_blank():
     contrast = prior(1024, seed=2).float().flatten(1).std(1)
     assert (contrast < 3).float().mean() < 0.02
-
-
-def test_pictures_of_one_kind_are_more_alike_than_pictures_of_two():
-    """A nearest-mean classifier on coarse colours, which knows nothing of how they were drawn, beats chance well."""
-    pictures = families(32, 8, seed=0)
-    assert pictures.shape == (32, 8, 3, 32, 32)
-    coarse = F.adaptive_avg_pool2d(pictures.flatten(0, 1).float(), 4).view(32, 8, -1)
-    means = coarse[:, :4].mean(1)
-    nearest = torch.cdist(coarse[:, 4:].flatten(0, 1), means).argmin(1)
-    right = (nearest == torch.arange(32).repeat_interleave(4)).float().mean()
-    assert right > 4 / 32  # four times chance
-
-
-def test_a_kind_does_not_depend_on_how_many_there_are():
-    assert torch.equal(families(3, 4, seed=1, channels=1), families(20, 4, seed=1, channels=1)[:3])

@@ -7,7 +7,7 @@ from torch import Tensor
 from dfml.episode import Episode
 from dfml.losses import boundary, distillation_kl
 from dfml.meta.adam import AdamState, adam
-from dfml.meta.distil import Vanish, diagnose, distillation_task, inner, outer_loss
+from dfml.meta.distil import Vanish, diagnose, distillation_task, inner
 from dfml.meta.replay import replay_task
 from dfml.meta.tasks import mean_gradient, task_gradient
 from dfml.nets.functional import Params
@@ -69,7 +69,7 @@ def test_inner_is_the_start_of_the_task_that_the_outer_level_judges():
     theta = inner(student, START, support, lr=1.0, steps=60)
     result = task_gradient(START, distillation_task(student, support, query), **INNER)
     assert all(torch.equal(theta[name], result.adapted[name]) for name in theta)
-    loss, accuracy = outer_loss(student, theta, query)
+    loss, accuracy = distillation_task(student, query, query).outer(theta)
     assert (result.loss, result.accuracy) == (loss.item(), accuracy)
     probs = student(theta, query.images).softmax(1)
     by_hand = (query.probs * (query.probs / probs).log()).sum(1).mean()

@@ -9,11 +9,15 @@ from dfml.apis.ledger import spending
 from dfml.errors import ConfigError, DfmlError
 from dfml.events import ApiFailed, Replayed, Visited
 from dfml.initialisation import Initialisation
-from dfml.learning import learn
+from dfml.learning import learn as learn_by
 from dfml.methods.bidf_mkd import PAPER, RELEASED, plan
 
 SET = 5 * (3 + 1) * 3 * 8
 """steps * (directions + 1) * ways * images a class: the closed form of METHOD's bookkeeping"""
+
+
+def learn(apis, out, *, method="bidf-mkd", **arguments):
+    return learn_by(apis, out, method=method, **arguments)
 
 
 def events(run):

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 def add(verbs: Any) -> None:
     learn = verbs.add_parser("learn", help="learn an initialisation from APIs")
     learn.add_argument("apis", type=Path, metavar="APIS", help="a zoo folder or an apis.toml")
-    learn.add_argument("--method", default="bidf-mkd", help="bidf-mkd, white-box or random")
-    learn.add_argument("--preset", help="a named set of settings: paper or released (bidf-mkd)")
+    learn.add_argument("--method", default="chorus", help="chorus (default), bidf-mkd, white-box or random")
+    learn.add_argument("--preset", help="named settings: thorough (chorus); paper, released (bidf-mkd)")
     learn.add_argument("--config", type=Path, metavar="TOML", help="settings from a file; --set goes on top")
     learn.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. recovery.directions=10")
     learn.add_argument("--budget", type=int, metavar="QUERIES", help="to all APIs together, never passed")
@@ -67,11 +67,15 @@ class LearningProgress:
 
     def show(self, event: "Event") -> None:
         """Draw one event."""
-        from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
+        from dfml.events import ApiFailed, ApiWeighed, BudgetSpent, LearningStarted, Replayed, Step, Visited
 
         if isinstance(event, LearningStarted):
             self.budget = event.budget
             self.bars.update(self.overall, total=event.iterations, completed=event.resumed_at)
+        elif isinstance(event, Step) and event.stage == "distilling":
+            text = f"learning: distilling, objective {event.objective:.3f}"
+            self.bars.update(self.stage, visible=False)
+            self.bars.update(self.overall, description=text, completed=event.done)
         elif isinstance(event, Step):
             reached = "" if event.reached is None else f", {100 * event.reached:.0f} % reached"
             text = f"{event.api}: {event.stage}, objective {event.objective:.3f}{reached}"
@@ -83,7 +87,11 @@ class LearningProgress:
         elif isinstance(event, Replayed):
             self._overall(event.iteration, f"replay loss {event.loss:.3f}, accuracy {100 * event.accuracy:.0f} %")
         elif isinstance(event, ApiFailed):
-            self.bars.console.print(f"{event.reason}; going on by replay, and asking {event.api} again later")
+            self.bars.console.print(f"{event.reason}; going on without {event.api} for now")
+        elif isinstance(event, ApiWeighed) and event.weight == 0:
+            self.bars.console.print(
+                f"{event.api} is left out: its answers do not depend on the image as a classifier's do"
+            )
         elif isinstance(event, BudgetSpent):
             self.bars.console.print(f"the budget is spent ({event.queries:,} queries); going on by replay")
 

@@ -1,5 +1,6 @@
 """Bi-level distillation from one API: the inner level (eq:inner), the outer level (eq:outer), and what may vanish."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -10,6 +11,9 @@ from dfml.meta.adapt import adapt
 from dfml.meta.tasks import Model, Scored, Task, TaskGradient
 from dfml.nets.functional import Params
 from dfml.recovery.recovered import RecoveredSet
+
+Divergence = Callable[[Tensor, Tensor], Tensor]
+"""(student logits, API probabilities) -> scalar"""
 
 
 class Vanish(NamedTuple):
@@ -26,27 +30,38 @@ class Vanish(NamedTuple):
 
 
 def inner(
-    net: Model, params: Params, support: RecoveredSet, *, lr: float = 0.01, steps: int = 10, first_order: bool = False
+    net: Model,
+    params: Params,
+    support: RecoveredSet,
+    *,
+    lr: float = 0.01,
+    steps: int = 10,
+    first_order: bool = False,
+    divergence: Divergence = distillation_kl,
 ) -> Params:
     """theta_i: the student that imitates the API on the support set. Costs no query: the answers are in the set."""
-    return adapt(params, lambda p: support_loss(net, p, support), lr=lr, steps=steps, first_order=first_order)
+    task = distillation_task(net, support, support, divergence=divergence)
+    return adapt(params, task.inner, lr=lr, steps=steps, first_order=first_order)
 
 
-def support_loss(net: Model, params: Params, support: RecoveredSet) -> Tensor:
-    """KL(API || student), mean over the images of the set; a scalar."""
-    return distillation_kl(net(params, support.images), support.probs)
+def distillation_task(
+    net: Model, support: RecoveredSet, query: RecoveredSet, *, divergence: Divergence = distillation_kl
+) -> Task:
+    """One episode of BiDf-MKD, for `mean_gradient` beside any other tasks.
 
+    The loss of a set is KL(API || student), mean over its images; the accuracy on the query set is how often the two
+    name the same class.
+    """
 
-def outer_loss(net: Model, params: Params, query: RecoveredSet) -> Scored:
-    """The same on the query set; the accuracy is how often student and API name the same class."""
-    logits = net(params, query.images)
-    same = logits.argmax(1) == query.probs.argmax(1)
-    return Scored(distillation_kl(logits, query.probs), same.float().mean().item())
+    def support_loss(params: Params) -> Tensor:
+        return divergence(net(params, support.images), support.probs)
 
+    def query_loss(params: Params) -> Scored:
+        logits = net(params, query.images)
+        same = logits.argmax(1) == query.probs.argmax(1)
+        return Scored(divergence(logits, query.probs), same.float().mean().item())
 
-def distillation_task(net: Model, support: RecoveredSet, query: RecoveredSet) -> Task:
-    """One episode of BiDf-MKD, for `mean_gradient` beside any other tasks."""
-    return Task(lambda p: support_loss(net, p, support), lambda p: outer_loss(net, p, query))
+    return Task(support_loss, query_loss)
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from dfml.events import Emit
 from dfml.initialisation import Initialisation
 from dfml.runs import RunFolder
 
-METHODS = {"bidf-mkd": "bidf_mkd", "white-box": "white_box", "random": "random_init"}
+METHODS = {"chorus": "chorus", "bidf-mkd": "bidf_mkd", "white-box": "white_box", "random": "random_init"}
 
 
 @dataclass(frozen=True)

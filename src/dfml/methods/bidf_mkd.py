@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from dfml.episode import EpisodeSpec
 from dfml.errors import ApiError, BudgetExceeded, ConfigError, Unreachable
 from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
 from dfml.initialisation import Initialisation
+from dfml.losses import distillation_kl, released_divergence
 from dfml.meta.adam import adam
 from dfml.meta.distil import diagnose, distillation_task, inner
 from dfml.meta.memory import TaskMemory
@@ -54,6 +55,8 @@ class DistilConfig:
     inner_steps: int = 10
     outer_lr: float = 0.001
     first_order: bool = False
+    divergence: Literal["kl", "released"] = "kl"
+    """KL(API || student), or what the released code computes in its place"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +109,7 @@ PAPER = BidfMkdConfig(
 RELEASED = BidfMkdConfig(
     # In the code mu is added to normalised pixels, whose standard deviation is about 0.26.
     recovery=RecoveryConfig(radius=0.0013),
+    distil=DistilConfig(divergence="released"),
     memory=MemoryConfig(merge_by_name=True, require_agreement=False),
     schedule=ScheduleConfig(iterations=60_000, plateau=200),
 )
@@ -164,6 +168,7 @@ class Learner:
         self.task = EpisodeSpec(way=config.net.way, shot=config.replay.shot, query=config.replay.query)
         self.apis = {api.spec.name: api for api in place.apis}
         self.workers = min(cores(), config.replay.batch)
+        self.divergence = distillation_kl if config.distil.divergence == "kl" else released_divergence
         self.recovered = place.run.path / "recovered"
         self.recovered.mkdir(exist_ok=True)
         if place.run.resumed and place.run.checkpoint.exists():
@@ -266,7 +271,7 @@ class Learner:
             query_reached=query.reached if query else 0.0,
         )
         if query is not None and self.config.components.distil:
-            task = distillation_task(net, support, query)
+            task = distillation_task(net, support, query, divergence=self.divergence)
             cfg = self.config.distil
             result = mean_gradient(
                 params, [task], inner_lr=cfg.inner_lr, inner_steps=cfg.inner_steps, first_order=cfg.first_order
@@ -312,7 +317,15 @@ class Learner:
 
     def _imitate(self, net: Net, params: Params, support: RecoveredSet) -> Params:
         cfg = self.config.distil
-        fast = inner(net, params, support, lr=cfg.inner_lr, steps=cfg.inner_steps, first_order=True)
+        fast = inner(
+            net,
+            params,
+            support,
+            lr=cfg.inner_lr,
+            steps=cfg.inner_steps,
+            first_order=True,
+            divergence=self.divergence,
+        )
         return {name: p.detach() for name, p in fast.items()}
 
     def _replay(self, iteration: int) -> None:

@@ -26,6 +26,9 @@ ESTIMATORS: dict[str, Estimator] = {
 }
 """Gradients from answers alone; "exact" asks a white box for them and is no estimate."""
 
+COMPANY = 32
+"""Images that go through the generator at least, arrived ones among them: BatchNorm needs the company."""
+
 Progress = Callable[[int, float, float, int], None]
 """on_step(step, mean objective, fraction of best images at their target, queries so far)"""
 
@@ -136,27 +139,30 @@ def invert(
     targets = torch.arange(spec.way).repeat_interleave(config.images_per_class)
     side = -(-max(spec.image[1:]) // 4) * 4 if size is None else size
     generator = Generator(rng=rng, size=side, channels=spec.image[0], filters=config.filters, latent=config.latent)
+    generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a fifth faster on the CPU
     z = torch.randn(len(targets), config.latent, generator=rng).requires_grad_()
     adam = torch.optim.Adam([z, *generator.parameters()], lr=config.lr, betas=config.betas)
     objective = RecoveryObjective(api, targets, student=student, weight=config.boundary)
     best = _Best(targets, (spec.image[0], side, side), spec.way)
     queries, limit = 0, config.queries(spec.way)
-    ours = torch.arange(len(targets))  # the images we still work on
+    ours, done = torch.arange(len(targets)), torch.tensor([], dtype=torch.long)  # images on the way, and arrived
 
     for step in range(config.steps):
         if queries + config.queries_per_step * len(ours) > limit:
             break
-        images: Tensor = generator(z)  # all of them, so that BatchNorm sees the same company throughout
-        x = images.detach()[ours]
+        company = torch.cat([ours, done])[: max(len(ours), COMPANY)]
+        images: Tensor = generator(z[company])
+        x = images.detach()[: len(ours)].contiguous()
         if spec.levels is not None:
-            x = snap(x, spec.levels)  # the image that arrives; everything is measured from there
+            x = snap(x.clone(), spec.levels)  # the image that arrives; everything is measured from there
         here = objective.of(ours).at(x, exact=config.estimator == "exact")
         queries += len(x)
         best.update(ours, x, here)
+        still = torch.arange(len(ours))
         if config.early_stop:
             arrived = best.sure(config.confidence) & (best.between | (student is None))
-            still = ~arrived[ours]
-            ours, x, here = ours[still], x[still], here.of(still)
+            still = (~arrived[ours]).nonzero().squeeze(1)
+            done, ours, x, here = arrived.nonzero().squeeze(1), ours[still], x[still], here.of(still)
         gradient = here.gradient
         if gradient is None and len(ours) > 0:
             estimate = config.estimate(here, x, rng=rng, value=here.value, levels=spec.levels)
@@ -167,7 +173,7 @@ def invert(
             break
         adam.zero_grad()
         # dL/dx comes from the answers, the rest of the chain from autograd.
-        torch.autograd.backward(images, torch.zeros_like(images).index_copy_(0, ours, gradient / len(targets)))
+        torch.autograd.backward(images, torch.zeros_like(images).index_copy_(0, still, gradient / len(targets)))
         adam.step()
     classes = tuple(ClassKey(spec.name, name) for name in spec.classes)
     return RecoveredSet(best.images, targets, best.probs, classes, queries)

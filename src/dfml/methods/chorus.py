@@ -1,0 +1,90 @@
+"""Chorus: ask every API about the same pictures drawn from nothing, and distil all their answers into one student."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dfml.apis.blackbox import BlackBox
+from dfml.engine.pool import cores
+from dfml.errors import ApiError, ConfigError, Unreachable
+from dfml.events import ApiFailed, ApiWeighed, LearningStarted, Step
+from dfml.images.prior import prior
+from dfml.initialisation import Initialisation
+from dfml.meta.chorus import ChorusDistilConfig, distil
+from dfml.methods import Workplace
+from dfml.methods.meta_model import MetaModelConfig
+from dfml.nets.functional import Net, normalise
+from dfml.nets.statistics import batch_statistics
+from dfml.recovery.pool import Answers, ask_all
+from dfml.rng import derive_seed, stream
+
+FEWEST = 20
+"""queries an API below which its answers say nothing"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChorusConfig:
+    """Everything; each field is a `--set group.key=value`."""
+
+    queries: int = 1000
+    """images every API is asked about; a smaller budget lowers it"""
+    net: MetaModelConfig = MetaModelConfig()
+    distil: ChorusDistilConfig = ChorusDistilConfig()
+
+
+PRESETS = {"default": ChorusConfig(), "thorough": ChorusConfig(queries=5000)}
+
+
+def plan(
+    config: ChorusConfig, apis: Sequence[BlackBox], *, budget: int | None, budget_per_api: int | None
+) -> ChorusConfig:
+    """As many images as the budget pays for at every API."""
+    bounds = [config.queries]
+    if budget is not None:
+        bounds.append(budget // len(apis))
+    if budget_per_api is not None:
+        bounds.append(budget_per_api)
+    if min(bounds) < FEWEST:
+        raise ConfigError(
+            f"the budget leaves {min(bounds)} queries an API, too few to learn from; "
+            f"{len(apis)} APIs need at least {FEWEST * len(apis):,} in all"
+        )
+    return replace(config, queries=min(bounds), net=config.net.fitted(apis))
+
+
+def run(config: ChorusConfig, place: Workplace) -> Initialisation:
+    """Ask, then distil. Both are repeatable: a resumed run finds its answers in the ledger and goes the same way."""
+    steps = config.distil.steps
+    place.emit(LearningStarted(method="chorus", apis=len(place.apis), iterations=steps, budget=place.budget))
+    answers = _ask(config, place)
+    spec = config.net.spec
+    net = Net(spec)
+
+    def on_step(step: int, loss: float) -> None:
+        place.emit(Step(stage="distilling", done=step + 1, total=steps, objective=loss))
+
+    start = net.init(stream(place.seed, "meta-model"))
+    params, weights = distil(net, start, answers, config.distil, rng=stream(place.seed, "distil"), on_step=on_step)
+    for api, weight in zip(place.apis, weights.tolist(), strict=True):
+        place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
+    statistics = batch_statistics(spec, params, normalise(answers.images[:512].float() / 255))
+    return Initialisation(params, spec, statistics)
+
+
+def _ask(config: ChorusConfig, place: Workplace) -> Answers:
+    size, channels = config.net.size, config.net.channels
+    images = prior(config.queries, seed=derive_seed(place.seed, "pool"), size=size, channels=channels)
+    answered, total = 0, config.queries * len(place.apis)
+
+    def on_answers(api: str, count: int) -> None:
+        nonlocal answered
+        answered += count
+        place.emit(Step(stage="asking", done=answered, total=total, objective=0.0, api=api))
+
+    def on_failure(api: str, error: ApiError) -> None:
+        place.emit(ApiFailed(iteration=0, api=api, reason=str(error)))
+
+    counts = [config.queries] * len(place.apis)
+    answers = ask_all(place.apis, images, counts=counts, workers=cores(), on_answers=on_answers, on_failure=on_failure)
+    if not bool(answers.asked.any()):
+        raise Unreachable(f"none of the {len(place.apis)} APIs answered; check that they are up, then use --resume")
+    return answers
