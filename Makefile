@@ -18,11 +18,15 @@ demo: env
 
 test: env
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
 
 test-slow: env
 	$(BIN)/pytest -m slow
+
+bench: env
+	$(BIN)/python -m benchmarks --out results/benchmarks.json
 
 clean:
 	rm -rf $(VENV) demo

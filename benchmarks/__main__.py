@@ -18,7 +18,7 @@ def main() -> None:
     for name in args.names:
         result = importlib.import_module(f"benchmarks.{name}").run()
         results[name] = result
-        print(f"{'short: ' if result.get('short') else ''}{result['line']}", flush=True)
+        print(f"{'' if result['met'] else 'short: '}{result['line']}", flush=True)
         if args.out:
             table = {"python": platform.python_version(), "benchmarks": results}
             args.out.write_text(json.dumps(table, indent=2) + "\n")

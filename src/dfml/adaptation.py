@@ -24,6 +24,10 @@ COSINE_SCALE = 10.0
 """turns cosines into logits; what the literature's cosine classifiers learn is about this"""
 
 
+SUPPORT_WEIGHT = 1.0
+"""how much the support set's statistics count against those of learning"""
+
+
 class FewShotClassifier:
     """A classifier for new classes from a few images each.
 
@@ -39,7 +43,7 @@ class FewShotClassifier:
         head: Head = "prototype",
         lr: float = 0.01,
         steps: int = 10,
-        support_weight: float = 1.0,
+        support_weight: float = SUPPORT_WEIGHT,
     ) -> None:
         # scikit-learn's clone() wants every argument back as it was given, so nothing is checked before fit().
         self.initialisation = initialisation

@@ -110,7 +110,10 @@ def test_bad_input_gets_one_sentence(journey, tmp_path, capsys, arguments, compl
     ("spoil", "complaint"),
     [
         (lambda support: (support / "empty").mkdir(), "holds no images"),
-        (lambda support: [f.unlink() for f in (support / "a").iterdir()] and (support / "a").rmdir(), "only the class 'b'"),
+        (
+            lambda support: [f.unlink() for f in (support / "a").iterdir()] and (support / "a").rmdir(),
+            "only the class 'b'",
+        ),
         (lambda support: (support / "a" / "x.png").write_bytes(b"no image"), "cannot be read as an image"),
     ],
 )

@@ -1,12 +1,12 @@
 """`apis.toml` and `zoo.toml`: a readable list of APIs, and the APIs it describes.
 
-    [defaults]                      # optional; every API below inherits these keys
-    image = [3, 32, 32]
+[defaults]                      # optional; every API below inherits these keys
+image = [3, 32, 32]
 
-    [apis.birds]
-    protocol = "onnx"
-    file = "birds.onnx"             # relative to this file
-    classes = ["heron", "gull"]
+[apis.birds]
+protocol = "onnx"
+file = "birds.onnx"             # relative to this file
+classes = ["heron", "gull"]
 """
 
 import re

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from dfml.adaptation import SUPPORT_WEIGHT
 from dfml.apis.blackbox import fit_to
 from dfml.bench.zoo import MULTIPLE
 from dfml.data import ImageSet, open_dataset
@@ -37,6 +38,8 @@ class Protocol:
     head: HeadConfig = HeadConfig()
     inductive: bool = False
     """adapt with frozen statistics, as the product does, instead of those of the task's batch"""
+    support_weight: float = SUPPORT_WEIGHT
+    """inductive: how much the support set's statistics count against those of learning"""
 
     def __post_init__(self) -> None:
         if self.tasks < 1:
@@ -87,8 +90,14 @@ def score_chunk(chunk: Chunk, report: Report) -> list[float]:
     fractions = []
     for episode in _tasks(chunk, init):
         if chunk.protocol.inductive:
-            settings: dict[str, Any] = {"head": head.head, "lr": head.lr, "steps": head.steps}
-            classifier = init.adapt(episode.support, episode.support_labels, **settings)
+            classifier = init.adapt(
+                episode.support,
+                episode.support_labels,
+                head=head.head,
+                lr=head.lr,
+                steps=head.steps,
+                support_weight=chunk.protocol.support_weight,
+            )
             fractions.append(classifier.score(episode.query, episode.query_labels))
         else:
             fractions.append(task_accuracy(net, init.params, episode, head))

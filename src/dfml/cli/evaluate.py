@@ -25,6 +25,7 @@ def add(verbs: Any) -> None:
     evaluate.add_argument("--steps", type=int, default=10, help="steps of fine-tuning")
     evaluate.add_argument("--centre", action="store_true", help="prototype: subtract the task's mean feature")
     evaluate.add_argument("--inductive", action="store_true", help="frozen statistics, as `dfml adapt` makes them")
+    evaluate.add_argument("--support-weight", type=float, help="inductive: the support set's share of the statistics")
     evaluate.add_argument("--seed", type=int, default=0, help="which tasks are drawn")
     evaluate.add_argument("--workers", type=int, help="processes (default: one a core)")
     evaluate.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON to FILE, or print it alone")
@@ -44,6 +45,7 @@ def run(args: argparse.Namespace) -> None:
                 "head": {"head": head, "lr": args.lr, "steps": args.steps, "centre": args.centre},
                 "shot": shot,
                 **{key: getattr(args, key) for key in ("dataset", "part", "way", "tasks", "seed", "inductive")},
+                **({} if args.support_weight is None else {"support_weight": args.support_weight}),
             },
             where="dfml evaluate",
         )
@@ -98,6 +100,7 @@ def describe(protocol: "Protocol", accuracy: "Accuracy") -> dict[str, Any]:
         "lr": protocol.head.lr,
         "steps": protocol.head.steps,
         "statistics": "frozen" if protocol.inductive else "task",
+        **({"support_weight": protocol.support_weight} if protocol.inductive else {}),
         "mean": round(accuracy.mean, 3),
         "ci95": round(accuracy.ci95, 3),
     }

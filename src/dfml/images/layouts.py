@@ -29,8 +29,9 @@ class Layout:
     def beside(self, other: "Layout", *, apart: bool) -> "Layout":
         """The parts of `self`, then those of `other` in front of them; `apart` keeps their families different."""
         shift = int(self.family.max()) + 1 if apart else 0
-        pairs = ((getattr(self, f.name), getattr(other, f.name) + (shift if f.name == "family" else 0))
-                 for f in fields(self))
+        pairs = (
+            (getattr(self, f.name), getattr(other, f.name) + (shift if f.name == "family" else 0)) for f in fields(self)
+        )
         return Layout(*(torch.cat(pair, 1) for pair in pairs))
 
 

@@ -149,4 +149,5 @@ def snap(images: Tensor, levels: int) -> Tensor:
 
 
 def value_at(objective: Objective, x: Tensor, value: Tensor | None) -> tuple[Tensor, int]:
+    """f(x) (n,), and what it cost to know it: nothing where `value` already is f(x)."""
     return (objective(x[None])[0], len(x)) if value is None else (value, 0)

@@ -65,7 +65,7 @@ def subspace(
     Probes are x + radius * v_i B with random v_i, orthonormal while q <= k. The slopes f(x + s_i) - f(x) are explained
     by least squares of least norm in the coordinates s_i B^T of the steps that were really taken, so the steps need not
     be orthogonal after rounding to `levels`; k/q makes up for what q < k directions cannot see. Of a linear f it gives
-    the projection B^T B g, without bias for q < k and exactly for q >= k. Memory: n (256 / n + q k / d) images.
+    the projection B^T B g, without bias for q < k and exactly for q >= k. Memory: 256 probes and n q k coordinates.
     """
     n = len(x)
     basis = smooth_patterns(tuple(x.shape[1:]), resolution).to(x)

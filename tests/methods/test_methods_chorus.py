@@ -1,0 +1,159 @@
+"""Chorus: what it asks, whom it believes, and that it learns something."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from conftest import Flaky, colour_api
+
+from dfml.apis.blackbox import ApiSpec
+from dfml.apis.degrade import LabelOnly, Quantised
+from dfml.apis.function import FunctionApi
+from dfml.errors import ConfigError, DfmlError
+from dfml.events import ApiFailed, ApiWeighed, Step
+from dfml.images.prior import prior
+from dfml.learning import learn
+from dfml.meta.chorus import ChorusDistilConfig, distil
+from dfml.nets import NetSpec
+from dfml.nets.functional import Net
+from dfml.recovery.pool import Answers, ask_all
+from dfml.rng import stream
+
+SMALL = ["queries=300", "net.width=8", "distil.steps=60", "distil.batch=64"]
+
+
+def same(a, b):
+    return all(torch.equal(a.params[name], b.params[name]) for name in a.params)
+
+
+def test_every_api_is_asked_the_same_images_once_each(apis, tmp_path):
+    learn(apis, tmp_path / "run", settings=SMALL)
+    assert [api.answered for api in apis] == [300, 300]
+
+
+@pytest.mark.parametrize(("budget", "per_api", "each"), [(500, None, 250), (None, 120, 120), (500, 120, 120)])
+def test_a_budget_lowers_the_number_of_images(apis, tmp_path, budget, per_api, each):
+    learn(apis, tmp_path / "run", settings=SMALL, budget=budget, budget_per_api=per_api)
+    assert [api.answered for api in apis] == [each, each]
+
+
+def test_a_budget_that_says_nothing_is_refused(apis, tmp_path):
+    with pytest.raises(ConfigError, match="2 APIs need at least 40 in all"):
+        learn(apis, tmp_path / "run", settings=SMALL, budget=39)
+
+
+def test_a_stopped_run_resumes_to_the_same_bits_and_pays_nothing_twice(apis, tmp_path):
+    whole = learn(apis, tmp_path / "whole", settings=SMALL)
+
+    def stop(event):
+        if isinstance(event, Step) and event.stage == "distilling" and event.done == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn(apis, tmp_path / "run", settings=SMALL, on_event=stop)
+    assert same(whole, learn(apis, tmp_path / "run", settings=SMALL, resume=True))
+    assert [api.answered for api in apis] == [600, 600]
+
+
+def test_an_api_that_does_not_answer_delays_nobody(apis, tmp_path):
+    apis[1].up = False
+    failed = []
+    learn(
+        apis, tmp_path / "run", settings=SMALL, on_event=lambda e: failed.append(e) if isinstance(e, ApiFailed) else 0
+    )
+    assert [event.api for event in failed] == ["api-1"]
+    for api in apis:
+        api.up = False
+    with pytest.raises(DfmlError, match="none of the 2 APIs answered"):
+        learn(apis, tmp_path / "other", settings=SMALL)
+
+
+def useless(name, answer):
+    return FunctionApi(answer, ApiSpec(name=name, classes=("a", "b", "c"), image=(3, 16, 16)))
+
+
+def test_useless_and_hostile_apis_lose_their_voice(tmp_path):
+    rng = np.random.default_rng(0)
+    bad = [
+        useless("uniform", lambda x: np.full((len(x), 3), 1 / 3)),
+        useless("constant", lambda x: np.eye(3)[np.zeros(len(x), int)]),
+        useless("random", lambda x: np.eye(3)[rng.integers(3, size=len(x))]),
+        useless("noise", lambda x: rng.dirichlet(np.ones(3), len(x))),
+    ]
+    good = [colour_api(f"good-{i}", seed=i) for i in range(4)]
+    weights = {}
+
+    def watch(event):
+        if isinstance(event, ApiWeighed):
+            weights[event.api] = event.weight
+
+    settings = ["queries=800", "net.width=16", "distil.steps=160"]
+    learn([*good, *bad], tmp_path / "run", settings=settings, on_event=watch)
+    assert all(weights[api.spec.name] == 0 for api in bad), weights
+    assert all(weights[api.spec.name] > 0 for api in good), weights
+
+
+def test_labels_through_8_bit_images_are_enough(tmp_path):
+    apis = [LabelOnly(Quantised(colour_api(f"api-{i}", seed=i))) for i in range(2)]
+    learn(apis, tmp_path / "run", settings=SMALL)
+    assert (tmp_path / "run" / "init.safetensors").exists()
+
+
+def test_apis_may_differ_in_ways_sizes_and_channels(tmp_path):
+    grey = FunctionApi(
+        lambda x: np.stack([x.mean((1, 2, 3)), 1 - x.mean((1, 2, 3))], 1),
+        ApiSpec(name="grey", classes=("light", "dark"), image=(1, 28, 28)),
+    )
+    apis = [colour_api("three", 3), colour_api("five", 5, size=32, seed=2), grey]
+    init = learn(apis, tmp_path / "run", settings=[*SMALL, "net.size=16"])
+    assert (init.net.size, init.net.channels) == (16, 3)
+
+
+def test_the_student_learns_what_its_teachers_know():
+    """On fresh images the body must predict a teacher it was distilled from better than an untrained body does."""
+    api = colour_api("teacher", 3)
+    net, images = Net(NetSpec(width=8, size=16)), prior(600, seed=0, size=16)
+    answers = ask_all([api], images, counts=[600])
+    start = net.init(stream(0))
+    config = ChorusDistilConfig(steps=200, batch=64, jitter=0, shift=0)
+    learned, _ = distil(net, start, answers, config, rng=stream(1))
+    fresh = prior(400, seed=9, size=16).float() / 255
+    wanted = api(fresh).log().clamp_min(-10)
+
+    def explained(params):
+        """R^2 of a linear read-out, fitted on one half and judged on the other."""
+        with torch.no_grad():
+            features = torch.cat([net.features(params, fresh), torch.ones(400, 1)], 1)
+        readout = torch.linalg.lstsq(features[:200].double(), wanted[:200].double(), driver="gelsd").solution
+        rest = wanted[200:].double() - features[200:].double() @ readout
+        return 1 - (rest.var(0) / wanted[200:].double().var(0)).mean().item()
+
+    assert explained(learned) > explained(start) + 0.05
+
+
+def test_an_interrupted_api_keeps_what_it_answered():
+    api = Flaky(colour_api("flaky", 3))
+    images = prior(600, seed=0, size=16)
+
+    class Limited:
+        spec = api.spec
+
+        def __call__(self, x):
+            if api.answered >= 250:
+                api.up = False
+            return api(x)
+
+    answers = ask_all([Limited()], images, counts=[600])
+    assert answers.asked.sum() == 250
+    assert isinstance(answers, Answers)
+    assert torch.equal(answers.rows(torch.tensor([3])).probs, answers.probs[[3]])
+
+
+def test_the_run_says_how_it_was_made(apis, tmp_path):
+    init = learn(apis, tmp_path / "run", settings=SMALL, seed=4)
+    assert init.provenance["method"] == "chorus"
+    assert init.provenance["queries"] == 600
+    assert init.provenance["seed"] == 4
+    assert json.loads(json.dumps(init.provenance)) == init.provenance
+    assert init.statistics
