@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Every number of the README and the docs, made anew: results/make.sh CIFAR_FS WORK
+# CIFAR_FS is the public download (data/ and splits/), WORK a folder for the zoo and the runs. Hours on two cores.
+set -euo pipefail
+data=$1 work=$2 here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$work"
+cd "$work"
+
+dfml zoo build --dataset cifar-fs --data "$data" --apis 100 --out zoo100
+dfml zoo show zoo100 --json > "$here/zoo-cifar-fs-100.json"
+dfml zoo build --dataset cifar-fs --data "$data" --apis 10 --out zoo10   # the first ten of the hundred, bit for bit
+
+# test classes are looked at here and nowhere else
+test() { # test RUN HEAD... : 600 tasks, 1 and 5 shots
+    local run=$1
+    shift
+    dfml evaluate "$run" --dataset cifar-fs --data "$data" --part test --shot 1 5 --tasks 600 --head "$@" \
+        --json "$here/$run.json"
+}
+
+for seed in 0 1 2; do
+    dfml learn zoo100 --preset thorough --seed $seed --out chorus-5000-$seed
+    test chorus-5000-$seed prototype finetune
+    dfml learn zoo100 --budget-per-api 500 --seed $seed --out chorus-500-$seed
+    test chorus-500-$seed prototype
+    dfml learn zoo10 --method random --seed $seed --out random-$seed
+    test random-$seed prototype finetune
+    dfml learn zoo10 --method bidf-mkd --seed $seed --set schedule.visits=10 --set schedule.visits_until=0.05 \
+        --set schedule.iterations=300 --out bidf-mkd-10-$seed
+    test bidf-mkd-10-$seed finetune prototype
+done
+
+(cd "$here/.." && python -m benchmarks.reach "$work/zoo10" --out "$here/reach.json")
+(cd "$here/.." && python -m benchmarks --out "$here/benchmarks.json")
