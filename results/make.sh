@@ -16,6 +16,8 @@ test() { # test RUN HEAD... : 600 tasks, 1 and 5 shots
     shift
     dfml evaluate "$run" --dataset cifar-fs --data "$data" --part test --shot 1 5 --tasks 600 --head "$@" \
         --json "$here/$run.json"
+    dfml evaluate "$run" --dataset cifar-fs --data "$data" --part test --shot 1 5 --tasks 600 --head prototype --centre \
+        --json "$here/$run-centred.json"
 }
 
 for seed in 0 1 2; do
@@ -29,6 +31,9 @@ for seed in 0 1 2; do
         --set schedule.iterations=300 --out bidf-mkd-10-$seed
     test bidf-mkd-10-$seed finetune prototype
 done
+
+(cd "$here/.." && python -m benchmarks.chorus_conditions "$work/zoo100" "$work" exact labels-8bit ten ten+ten)
+for run in exact-0 labels-8bit-0 ten-0 ten+ten-0; do test $run prototype; done
 
 (cd "$here/.." && python -m benchmarks.reach "$work/zoo10" --out "$here/reach.json")
 (cd "$here/.." && python -m benchmarks --out "$here/benchmarks.json")

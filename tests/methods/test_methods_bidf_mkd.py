@@ -175,3 +175,9 @@ def test_random_costs_nothing(apis, tmp_path):
     assert sum(api.answered for api in apis) == 0
     assert init.net.way == 3
     assert init.provenance["queries"] == 0
+
+
+def test_sets_may_come_from_a_pool_instead(apis, small, tmp_path):
+    settings = [*small, "recovery.strategy=pool", "recovery.pool=100", "schedule.visits=2", "schedule.iterations=4"]
+    learn(apis, tmp_path / "run", settings=settings)
+    assert sum(api.answered for api in apis) == 2 * 2 * 100

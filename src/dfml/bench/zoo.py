@@ -179,7 +179,8 @@ def _trained_before(folder: Path, settings: dict[str, Any]) -> dict[str, ApiEntr
 
 
 def _train_part(job: Job) -> ImageSet:
-    return open_dataset(job.dataset, "train", data=job.data, seed=job.config.seed)
+    # Not with the zoo's seed: a folder without a split file must be split alike for every zoo and every evaluation.
+    return open_dataset(job.dataset, "train", data=job.data)
 
 
 def _check_tasks_fit(part: ImageSet, config: ZooConfig) -> None:

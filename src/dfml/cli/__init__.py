@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dfml: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("dfml: stopped; run the same command again to go on", file=sys.stderr)
+        again = "the same command with --resume" if args.verb == "learn" else "the same command again"
+        print(f"dfml: stopped, and nothing that was paid for is lost; {again} goes on", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `dfml ... | head`
         sys.stderr.close()

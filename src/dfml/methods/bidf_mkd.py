@@ -26,7 +26,8 @@ from dfml.methods.meta_model import MetaModelConfig
 from dfml.methods.schedule import Plateau, Rota, ScheduleConfig, visits_due
 from dfml.nets.functional import Net, Params, normalise
 from dfml.nets.statistics import batch_statistics, frozen
-from dfml.recovery.inversion import EFFICIENT, RecoveryConfig, invert
+from dfml.recovery.choice import recover
+from dfml.recovery.inversion import EFFICIENT, RecoveryConfig
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
 
@@ -306,7 +307,7 @@ class Learner:
                 )
             )
 
-        return invert(
+        return recover(
             self.apis[name],
             self.config.recovery,
             rng=stream(self.place.seed, "visit", number, part),

@@ -37,6 +37,10 @@ Progress = Callable[[int, float, float, int], None]
 class RecoveryConfig:
     """How images are recovered from one API. Defaults are the paper's; see `queries` for what they cost."""
 
+    strategy: Literal["inversion", "pool"] = "inversion"
+    """the paper's generator against the API, or the best of `pool` procedural images at one query each"""
+    pool: int = 1000
+    """procedural images that strategy "pool" asks about for one set"""
     images_per_class: int = 30
     """images to recover for each class of the API"""
     steps: int = 200
@@ -69,7 +73,17 @@ class RecoveryConfig:
     arrive early leave over goes to the others"""
 
     def __post_init__(self) -> None:
-        for name in ("images_per_class", "steps", "lr", "directions", "radius", "resolution", "latent", "filters"):
+        for name in (
+            "pool",
+            "images_per_class",
+            "steps",
+            "lr",
+            "directions",
+            "radius",
+            "resolution",
+            "latent",
+            "filters",
+        ):
             if not (value := getattr(self, name)) > 0:
                 raise ConfigError(f"recovery.{name} must be above 0, not {value}")
         if self.boundary < 0:
@@ -93,6 +107,8 @@ class RecoveryConfig:
 
         steps * (directions + 1) * images_per_class * way, for all one-sided estimators and without a limit.
         """
+        if self.strategy == "pool":
+            return self.pool
         cost = self.queries_per_step
         most = self.steps * cost if self.limit is None else min(self.steps * cost, self.limit)
         # Without early stop all images take part in every step, so the limit falls between two steps.

@@ -1,0 +1,55 @@
+"""A recovered set without recovery: of many procedural images, those that suit their class best."""
+
+import torch
+from torch import Generator
+
+from dfml.apis.blackbox import BlackBox
+from dfml.errors import ConfigError
+from dfml.images.prior import prior
+from dfml.recovery.inversion import Progress, RecoveryConfig, invert
+from dfml.recovery.objectives import RecoveryObjective, Student
+from dfml.recovery.recovered import ClassKey, RecoveredSet
+
+
+def recover(
+    api: BlackBox,
+    config: RecoveryConfig,
+    *,
+    rng: Generator,
+    size: int,
+    student: Student | None = None,
+    on_step: Progress | None = None,
+) -> RecoveredSet:
+    """A set by whichever strategy `config` names."""
+    if config.strategy == "inversion":
+        return invert(api, config, rng=rng, student=student, size=size, on_step=on_step)
+    return choose(api, config, rng=rng, student=student, size=size)
+
+
+def choose(
+    api: BlackBox, config: RecoveryConfig, *, rng: Generator, size: int, student: Student | None = None
+) -> RecoveredSet:
+    """Ask about `config.pool` procedural images, once each, and keep for every class those of the smallest objective.
+
+    The objective is that of inversion, so with a `student` images between the two boundaries come first. A class that
+    no image resembles gets the least unlike ones: `RecoveredSet.reached` tells.
+    """
+    if config.pool < config.images_per_class:
+        raise ConfigError(
+            f"a pool of {config.pool} images cannot give {config.images_per_class} of each class; raise recovery.pool"
+        )
+    seed = int(torch.randint(2**62, (1,), generator=rng))
+    images = prior(config.pool, seed=seed, size=size, channels=api.spec.image[0]).float() / 255
+    with torch.no_grad():
+        probs = api(images)
+        agree = None if student is None else student(images).argmax(1) == probs.argmax(1)
+        chosen, targets = [], []
+        for target in range(api.spec.way):
+            wanted = torch.full((config.pool,), target)
+            objective = RecoveryObjective(api, wanted, student=student, weight=config.boundary)
+            value = objective.values(probs, images, agree)
+            chosen.append(value.argsort(stable=True)[: config.images_per_class])
+            targets.append(wanted[: config.images_per_class])
+    rows = torch.cat(chosen)
+    classes = tuple(ClassKey(api.spec.name, name) for name in api.spec.classes)
+    return RecoveredSet(images[rows], torch.cat(targets), probs[rows], classes, config.pool)
