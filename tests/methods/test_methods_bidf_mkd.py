@@ -10,7 +10,8 @@ from dfml.errors import ConfigError, DfmlError
 from dfml.events import ApiFailed, Replayed, Visited
 from dfml.initialisation import Initialisation
 from dfml.learning import learn as learn_by
-from dfml.methods.bidf_mkd import PAPER, RELEASED, plan
+from dfml.methods.bidf_mkd import plan
+from dfml.methods.bidf_settings import PAPER, RELEASED
 
 SET = 5 * (3 + 1) * 3 * 8
 """steps * (directions + 1) * ways * images a class: the closed form of METHOD's bookkeeping"""

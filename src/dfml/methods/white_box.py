@@ -10,15 +10,15 @@ from dfml.apis.ledger import Metered
 from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace, bidf_mkd
-from dfml.methods.bidf_mkd import BidfMkdConfig
+from dfml.methods.bidf_settings import PAPER, RELEASED, BidfMkdConfig
 from dfml.recovery.inversion import RecoveryConfig
 
 NEEDS_WEIGHTS = True
 EXACT = RecoveryConfig(estimator="exact")
 PRESETS = {
     "default": BidfMkdConfig(recovery=EXACT),
-    "paper": replace(bidf_mkd.PAPER, recovery=EXACT),
-    "released": replace(bidf_mkd.RELEASED, recovery=EXACT),
+    "paper": replace(PAPER, recovery=EXACT),
+    "released": replace(RELEASED, recovery=EXACT),
 }
 
 
