@@ -65,6 +65,7 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("conditions", nargs="+")
     parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     zoo = dfml.load_apis(args.zoo)
@@ -81,7 +82,7 @@ def main() -> None:
             if isinstance(event, ApiWeighed) and event.weight == 0:
                 print(f"{event.api} is left out", flush=True)
 
-        settings = [f"queries={args.queries}"]
+        settings = [f"queries={args.queries}", f"distil.steps={args.steps}"]
         out = args.work / f"{name}-{args.seed}"
         dfml.learn(conditions[name](), out, settings=settings, seed=args.seed, resume=True, on_event=show)
 

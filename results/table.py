@@ -1,0 +1,134 @@
+"""The Markdown tables of the README and the docs, from the JSON files beside this script.
+
+python results/table.py            prints them
+python results/table.py --write    puts them where the pages say <!-- table NAME -->
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md")
+
+
+def cell(names: list[str], *, head: str, shot: int) -> str:
+    """Mean over runs of the accuracy, and the mean half-width of the runs' own 95 % intervals."""
+    found = []
+    for name in names:
+        path = HERE / f"{name}.json"
+        if path.exists():
+            found += [r for r in json.loads(path.read_text()) if (r["head"], r["shot"]) == (head, shot)]
+    if not found:
+        return "–"
+    mean = sum(r["mean"] for r in found) / len(found)
+    ci95 = sum(r["ci95"] for r in found) / len(found)
+    return f"{mean:.1f} ± {ci95:.1f}"
+
+
+def runs(name: str) -> list[str]:
+    """The JSON files of all seeds of one setting."""
+    pattern = re.compile(re.escape(name) + r"-\d+")
+    return sorted(path.stem for path in HERE.glob("*.json") if pattern.fullmatch(path.stem))
+
+
+def row(title: str, name: str, queries: str, *, head: str, centred: bool = False) -> str:
+    names = runs(name)
+    chosen = [f"{run}-centred" for run in names] if centred else names
+    cells = " | ".join(cell(chosen, head=head, shot=shot) for shot in (1, 5))
+    return f"| {title} | {queries} | {head}{', centred' if centred else ''} | {cells} | {len(names)} |"
+
+
+def accuracy_table() -> str:
+    return "\n".join([
+        "| method | queries an API | head | 1-shot | 5-shot | seeds |",
+        "|---|---|---|---|---|---|",
+        row("random, untrained", "random", "0", head="finetune"),
+        row("random, untrained", "random", "0", head="prototype"),
+        row("bidf-mkd, 10 APIs, 300 iterations", "bidf-mkd-10", spent("bidf-mkd-10"), head="finetune"),
+        row("bidf-mkd, 10 APIs, 300 iterations", "bidf-mkd-10", spent("bidf-mkd-10"), head="prototype"),
+        row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype"),
+        row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype", centred=True),
+        row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="prototype"),
+        row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="prototype", centred=True),
+        "| *the paper:* BiDf-MKD, 100 APIs | *millions* | *its own* | *35.48 ± 0.67* | *47.58 ± 0.74* | |",
+        "| *the paper:* its white-box bound | | *its own* | *37.66 ± 0.75* | *51.16 ± 0.79* | |",
+    ])  # fmt: skip
+
+
+def conditions_table() -> str:
+    return "\n".join([
+        "| APIs | head | 1-shot | 5-shot |",
+        "|---|---|---|---|",
+        *(
+            f"| {title} | prototype | {' | '.join(cell(runs(name), head='prototype', shot=shot) for shot in (1, 5))} |"
+            for title, name in (
+                ("100 Conv4, probabilities", "exact"),
+                ("100 Conv4, labels only, through 8-bit images", "labels-8bit"),
+                ("10 Conv4", "ten"),
+                ("10 Conv4 and 10 useless or hostile ones", "ten+ten"),
+            )
+        ),
+    ])  # fmt: skip
+
+
+def reach_table() -> str:
+    path = HERE / "reach.json"
+    if not path.exists():
+        return "–"
+    lines = [
+        "| endpoint | APIs | images | reached their target | queries an image: mean, most |",
+        "|---|---|---|---|---|",
+    ]
+    for name, rows in json.loads(path.read_text())["endpoints"].items():
+        images = sum(r["images"] for r in rows)
+        reached = sum(r["reached"] * r["images"] for r in rows) / images
+        costs = [r["queries_per_image"] for r in rows]
+        mean = sum(costs) / len(costs)
+        lines.append(f"| {name} | {len(rows)} | {images} | {100 * reached:.1f} % | {mean:.0f}, {max(costs):.0f} |")
+    return "\n".join(lines)
+
+
+def speed_table() -> str:
+    path = HERE / "benchmarks.json"
+    if not path.exists():
+        return "–"
+    results = json.loads(path.read_text())["benchmarks"].values()
+    return "\n".join(f"- {'' if r['met'] else '**short:** '}{r['line']}" for r in results)
+
+
+def spent(name: str) -> str:
+    """Queries an API on average, as the runs' own ledgers counted them."""
+    path = HERE / f"{name}-queries.json"
+    if not path.exists():
+        return "–"
+    totals = [spending["queries"] / len(spending["apis"]) for spending in json.loads(path.read_text())]
+    return f"{sum(totals) / len(totals):,.0f}"
+
+
+TABLES = {"accuracy": accuracy_table, "conditions": conditions_table, "reach": reach_table, "speed": speed_table}
+
+
+def filled(page: str) -> str:
+    """`page` with every table between its marks made anew."""
+
+    def table(match: re.Match[str]) -> str:
+        return f"<!-- table {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+
+    return re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", table, page, flags=re.DOTALL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    if parser.parse_args().write:
+        for name in PAGES:
+            page = HERE.parent / name
+            page.write_text(filled(page.read_text()))
+    else:
+        print("\n\n".join(make() for make in TABLES.values()))
+
+
+if __name__ == "__main__":
+    main()
