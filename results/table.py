@@ -21,7 +21,7 @@ def cell(names: list[str], *, head: str, shot: int) -> str:
         if path.exists():
             found += [r for r in json.loads(path.read_text()) if (r["head"], r["shot"]) == (head, shot)]
     if not found:
-        return "–"
+        return "n/a"
     mean = sum(r["mean"] for r in found) / len(found)
     ci95 = sum(r["ci95"] for r in found) / len(found)
     return f"{mean:.1f} ± {ci95:.1f}"
@@ -76,7 +76,7 @@ def conditions_table() -> str:
 def reach_table() -> str:
     path = HERE / "reach.json"
     if not path.exists():
-        return "–"
+        return "n/a"
     lines = [
         "| endpoint | APIs | images | reached their target | queries an image: mean, most |",
         "|---|---|---|---|---|",
@@ -93,7 +93,7 @@ def reach_table() -> str:
 def speed_table() -> str:
     path = HERE / "benchmarks.json"
     if not path.exists():
-        return "–"
+        return "n/a"
     results = json.loads(path.read_text())["benchmarks"].values()
     return "\n".join(f"- {'' if r['met'] else '**short:** '}{r['line']}" for r in results)
 
@@ -102,7 +102,7 @@ def spent(name: str) -> str:
     """Queries an API on average, as the runs' own ledgers counted them."""
     path = HERE / f"{name}-queries.json"
     if not path.exists():
-        return "–"
+        return "n/a"
     totals = [spending["queries"] / len(spending["apis"]) for spending in json.loads(path.read_text())]
     return f"{sum(totals) / len(totals):,.0f}"
 

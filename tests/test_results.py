@@ -25,4 +25,4 @@ def test_a_cell_is_the_mean_over_seeds(tmp_path, monkeypatch):
         result = [{"head": "prototype", "shot": 1, "mean": mean, "ci95": 0.5}]
         (tmp_path / f"chorus-{seed}.json").write_text(json.dumps(result))
     assert table.cell(table.runs("chorus"), head="prototype", shot=1) == "42.0 ± 0.5"
-    assert table.cell(table.runs("chorus"), head="prototype", shot=5) == "–"
+    assert table.cell(table.runs("chorus"), head="prototype", shot=5) == "n/a"
