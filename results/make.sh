@@ -22,7 +22,7 @@ test() { # test RUN HEAD... : 600 tasks, 1 and 5 shots
 
 for seed in 0 1 2; do
     dfml learn zoo100 --preset thorough --seed $seed --out chorus-5000-$seed
-    test chorus-5000-$seed prototype finetune
+    test chorus-5000-$seed prototype
     dfml learn zoo100 --budget-per-api 500 --seed $seed --out chorus-500-$seed
     test chorus-500-$seed prototype
     dfml learn zoo10 --method random --seed $seed --out random-$seed
@@ -31,6 +31,9 @@ for seed in 0 1 2; do
         --set schedule.iterations=300 --out bidf-mkd-10-$seed
     test bidf-mkd-10-$seed finetune prototype
 done
+
+printf '[%s,\n%s,\n%s]\n' "$(dfml ledger bidf-mkd-10-0 --json)" "$(dfml ledger bidf-mkd-10-1 --json)" \
+    "$(dfml ledger bidf-mkd-10-2 --json)" > "$here/bidf-mkd-10-queries.json"
 
 (cd "$here/.." && python -m benchmarks.chorus_conditions "$work/zoo100" "$work" exact labels-8bit ten ten+ten)
 for run in exact-0 labels-8bit-0 ten-0 ten+ten-0; do test $run prototype; done
