@@ -35,8 +35,17 @@ done
 printf '[%s,\n%s,\n%s]\n' "$(dfml ledger bidf-mkd-10-0 --json)" "$(dfml ledger bidf-mkd-10-1 --json)" \
     "$(dfml ledger bidf-mkd-10-2 --json)" > "$here/bidf-mkd-10-queries.json"
 
-(cd "$here/.." && python -m benchmarks.chorus_conditions "$work/zoo100" "$work" exact labels-8bit ten ten+ten)
-for run in exact-0 labels-8bit-0 ten-0 ten+ten-0; do test $run prototype; done
+# the product: statistics frozen at adaptation; the blend was chosen on validation classes
+for weight in 0.0 0.2 0.5 1.0; do
+    dfml evaluate chorus-5000-0 --dataset cifar-fs --data "$data" --part val --tasks 150 --head prototype --inductive \
+        --support-weight $weight --json "$here/inductive-val-$weight.json"
+done
+dfml evaluate chorus-5000-0 --dataset cifar-fs --data "$data" --part val --tasks 150 --head prototype \
+    --json "$here/transductive-val.json"
+for seed in 0 1 2; do
+    dfml evaluate chorus-5000-$seed --dataset cifar-fs --data "$data" --part test --tasks 600 --head prototype \
+        --inductive --json "$here/chorus-5000-$seed-product.json"
+done
 
 (cd "$here/.." && python -m benchmarks.reach "$work/zoo10" --out "$here/reach.json")
 (cd "$here/.." && python -m benchmarks --out "$here/benchmarks.json")

@@ -24,8 +24,8 @@ COSINE_SCALE = 10.0
 """turns cosines into logits; what the literature's cosine classifiers learn is about this"""
 
 
-SUPPORT_WEIGHT = 1.0
-"""how much the support set's statistics count against those of learning"""
+SUPPORT_WEIGHT = 0.2
+"""how much the support set's statistics count against those of learning; chosen on validation classes"""
 
 
 class FewShotClassifier:
@@ -33,7 +33,7 @@ class FewShotClassifier:
 
     `fit(images, labels)` takes images (n, c, h, w) or (n, h, w, c), uint8 or float in [0, 1], of any size, and
     labels of any kind. A prediction never depends on what else is in the batch: BatchNorm statistics are frozen when
-    fitting, from the support set alone or, with `support_weight` < 1, blended with those of learning.
+    fitting: those of the support set blended with those of learning, `support_weight` to 1 - `support_weight`.
     """
 
     def __init__(
