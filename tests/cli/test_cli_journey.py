@@ -12,6 +12,7 @@ from dfml.cli import main
 from dfml.data import open_dataset
 from dfml.data.glyphs import Glyphs
 
+BIDF = ("--method", "bidf-mkd")
 SMALL = ("--set", "recovery.filters=4", "--set", "recovery.images_per_class=8", "--set", "net.width=8")
 REPLAY = ("--set", "replay.shot=1", "--set", "replay.query=2", "--set", "memory.require_agreement=false")
 
@@ -81,10 +82,11 @@ def test_adapt_and_predict(journey, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("learn", "{zoo}", "--budget", "10", "--out", "{new}"), "below one recovered set, which takes"),
+        (("learn", "{zoo}", "--budget", "10", "--out", "{new}"), "2 APIs need at least 40 in all"),
+        (("learn", "{zoo}", *BIDF, "--budget", "10", "--out", "{new}"), "below one recovered set, which takes"),
         (("learn", "{zoo}", "--method", "bidfmkd", "--out", "{new}"), "did you mean 'bidf-mkd'"),
-        (("learn", "{zoo}", "--preset", "papper", "--out", "{new}"), "did you mean 'paper'"),
-        (("learn", "{zoo}", "--set", "recovery.step=3", "--out", "{new}"), "did you mean 'steps'"),
+        (("learn", "{zoo}", *BIDF, "--preset", "papper", "--out", "{new}"), "did you mean 'paper'"),
+        (("learn", "{zoo}", *BIDF, "--set", "recovery.step=3", "--out", "{new}"), "did you mean 'steps'"),
         (("learn", "{new}", "--out", "{new}"), "does not exist"),
         (("learn", "{zoo}", "--out", "{zoo}"), "holds apis, but no run of dfml"),
         (("learn", "{zoo}", "--seed", "5", "--out", "{run}"), "holds a run with another config"),
