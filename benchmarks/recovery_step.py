@@ -4,14 +4,14 @@
 
 150 images of 32x32, q = 100 directions, a Conv4-32 API, a generator of 64 filters, Adam: 15,150 forwards of the API and
 one forward and backward of the generator. Every contender is a process of its own on the same cores; they take turns,
-one step each, so that a busy machine is busy for all. The transcription runs with the allocator as it is, with ours
+one step each, so that a busy machine is busy for all, and of each the least disturbed step counts: others on the machine
+can only add to it. The transcription runs with the allocator as it is, with ours
 (`dfml.runtime.keep_freed_memory`), and with the API behind onnxruntime as ours has it. Prints one JSON object.
 """
 
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -144,9 +144,8 @@ def gflop() -> float:
     return IMAGES * per_image / 1e9
 
 
-def peak_gflops(cores: int) -> float:
-    """The best rate of a large matrix product."""
-    torch.set_num_threads(cores)
+def matmul_gflops() -> float:
+    """The rate of a large matrix product, best of a few."""
     a = torch.rand(2048, 2048)
     seconds = []
     for _ in range(8):
@@ -157,7 +156,9 @@ def peak_gflops(cores: int) -> float:
 
 
 def run(*, rounds: int = 3, cores: int = 2) -> dict[str, Any]:
-    """Seconds a step (medians) of everybody, the ratios, and the distance from the arithmetic limit."""
+    """Seconds a step of everybody, the ratios, and the distance from the arithmetic limit."""
+    torch.set_num_threads(cores)
+    peak = 0.0
     lineup = {
         "ours": ("ours", True),
         "transcription": ("transcription", False),
@@ -170,6 +171,7 @@ def run(*, rounds: int = 3, cores: int = 2) -> dict[str, Any]:
         steps = {label: stack.enter_context(process(name, cores, tuned)) for label, (name, tuned) in lineup.items()}
         values = [step()[2] for step in steps.values()]  # the first step warms up; all draw the same directions
         for _ in range(rounds):
+            peak = max(peak, matmul_gflops())
             for label, step in steps.items():
                 seconds, work, value = step()
                 times[label].append(seconds)
@@ -178,19 +180,20 @@ def run(*, rounds: int = 3, cores: int = 2) -> dict[str, Any]:
         first, second = values[: len(lineup)], values[len(lineup) : 2 * len(lineup)]
         if max(first) - min(first) > 1e-4 or max(second) - min(second) > 1e-2:
             raise RuntimeError(f"the contenders do not compute the same thing: objectives {first}, then {second}")
-    medians = {label: statistics.median(t) for label, t in times.items()}
-    ratios = {label: round(medians["ours"] / value, 3) for label, value in medians.items() if label != "ours"}
-    limit = gflop() / peak_gflops(cores)
-    mine, ratio = medians["ours"], ratios["transcription"]
+    least = {label: min(t) for label, t in times.items()}
+    ratios = {label: round(least["ours"] / value, 3) for label, value in least.items() if label != "ours"}
+    limit = gflop() / peak
+    mine, ratio = least["ours"], ratios["transcription"]
     return {
         "name": "recovery step",
         "goal": round(GOAL, 3),
         "ratio": ratio,
         "ratios": ratios,
         "met": ratio <= GOAL,
-        "seconds": {label: round(value, 3) for label, value in medians.items()},
-        "processor_seconds": {label: round(statistics.median(work), 3) for label, work in works.items()},
+        "seconds": {label: round(value, 3) for label, value in least.items()},
+        "processor_seconds": {label: round(min(work), 3) for label, work in works.items()},
         "gflop": round(gflop(), 1),
+        "matmul_gflops": round(peak, 1),
         "limit_seconds": round(limit, 3),
         "times_the_limit": round(mine / limit, 2),
         "line": f"a recovery step of {IMAGES} images and {PAPER.directions} directions takes {mine:.2f} s on {cores} "
