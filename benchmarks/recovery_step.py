@@ -4,8 +4,8 @@
 
 150 images of 32x32, q = 100 directions, a Conv4-32 API, a generator of 64 filters, Adam: 15,150 forwards of the API and
 one forward and backward of the generator. Every contender is a process of its own on the same cores; they take turns,
-one step each, so that a busy machine is busy for all, and of each the least disturbed step counts: others on the machine
-can only add to it. The transcription runs with the allocator as it is, with ours
+one step each, so that a busy machine is busy for all, and of each the least disturbed step counts: others on the
+machine can only add to it. The transcription runs with the allocator as it is, with ours
 (`dfml.runtime.keep_freed_memory`), and with the API behind onnxruntime as ours has it. Prints one JSON object.
 """
 
