@@ -47,5 +47,5 @@ for seed in 0 1 2; do
         --inductive --json "$here/chorus-5000-$seed-product.json"
 done
 
-(cd "$here/.." && python -m benchmarks.reach "$work/zoo10" --out "$here/reach.json")
+(cd "$here/.." && python -m benchmarks.reach "$work/zoo10" --apis 6 --out "$here/reach.json")
 (cd "$here/.." && python -m benchmarks --out "$here/benchmarks.json")
