@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import queue
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -60,15 +61,23 @@ def side_by_side(
     workers = min(workers or cores(), len(items))
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(reports,))
     try:
-        futures: dict[Future[Result], int] = {
+        futures: dict[Future[tuple[Result, int]], int] = {
             pool.submit(_run, work, item, index): index for index, item in enumerate(items)
         }
         waiting = set(futures)
+        heard = Counter[int]()
         while waiting:
             finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-            yield from _drain(reports)
+            for progress in _drain(reports):
+                heard[progress.index] += 1
+                yield progress
             for future in finished:
-                yield Finished(futures[future], future.result())
+                index, (result, sent) = futures[future], future.result()
+                while heard[index] < sent:  # results overtake reports: each has a pipe of its own
+                    progress = reports.get()
+                    heard[progress.index] += 1
+                    yield progress
+                yield Finished(index, result)
     except BrokenProcessPool:
         raise DfmlError("a worker process was killed, perhaps for want of memory; run again to resume") from None
     finally:
@@ -95,9 +104,15 @@ def _start_worker(reports: "Queue[Progress]") -> None:
     torch.set_num_threads(1)
 
 
-def _run(work: Callable[[Item, Report], Result], item: Item, index: int) -> Result:
+def _run(work: Callable[[Item, Report], Result], item: Item, index: int) -> tuple[Result, int]:
+    """What the work came to, and how many reports it sent."""
+    sent = 0
+
     def report(done: float) -> None:
+        nonlocal sent
         assert _reports is not None
         _reports.put(Progress(index, done))
+        sent += 1
 
-    return work(item, report)
+    result = work(item, report)
+    return result, sent
