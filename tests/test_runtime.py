@@ -14,4 +14,4 @@ def peak_after(megabytes):
 
 
 def test_peak_memory_counts_what_was_held_and_given_back():
-    assert 190 <= peak_after(300) - peak_after(100) <= 210
+    assert 190 <= peak_after(700) - peak_after(500) <= 210  # both above what the imports take
