@@ -55,6 +55,11 @@ class RunFolder:
         return self.path / "checkpoint.safetensors"
 
     @property
+    def recovered(self) -> Path:
+        """The folder of the images that came out of APIs."""
+        return self.path / "recovered"
+
+    @property
     def initialisation(self) -> Path:
         return self.path / "init.safetensors"
 

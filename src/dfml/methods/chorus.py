@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from dfml.apis.blackbox import BlackBox
 from dfml.engine.pool import cores
 from dfml.errors import ApiError, ConfigError, Unreachable
-from dfml.events import ApiFailed, ApiWeighed, LearningStarted, Step
+from dfml.events import ApiFailed, ApiWeighed, Distilled, LearningStarted, Step
 from dfml.images.prior import prior
 from dfml.initialisation import Initialisation
 from dfml.meta.chorus import ChorusDistilConfig, distil
@@ -14,11 +15,13 @@ from dfml.methods import Workplace
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics
-from dfml.recovery.pool import Answers, ask_all
+from dfml.recovery.pool import Answers, ask_all, surest
 from dfml.rng import derive_seed, stream
 
 FEWEST = 20
 """queries an API below which its answers say nothing"""
+POINTS = 100
+"""of the learning curve that the run keeps"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +59,18 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
     steps = config.distil.steps
     place.emit(LearningStarted(method="chorus", apis=len(place.apis), iterations=steps, budget=place.budget))
     answers = _ask(config, place)
+    _keep_surest(answers, place)
     spec = config.net.spec
     net = Net(spec)
 
+    unsaid: list[float] = []
+
     def on_step(step: int, loss: float) -> None:
         place.emit(Step(stage="distilling", done=step + 1, total=steps, objective=loss))
+        unsaid.append(loss)
+        if (step + 1) * POINTS // steps > step * POINTS // steps:
+            place.emit(Distilled(iteration=step, objective=round(sum(unsaid) / len(unsaid), 5)))
+            unsaid.clear()
 
     start = net.init(stream(place.seed, "meta-model"))
     params, weights = distil(net, start, answers, config.distil, rng=stream(place.seed, "distil"), on_step=on_step)
@@ -88,3 +98,12 @@ def _ask(config: ChorusConfig, place: Workplace) -> Answers:
     if not bool(answers.asked.any()):
         raise Unreachable(f"none of the {len(place.apis)} APIs answered; check that they are up, then use --resume")
     return answers
+
+
+def _keep_surest(answers: Answers, place: Workplace) -> None:
+    """The images that say most about each API, for whoever wants to look: learning does not read them."""
+    place.run.recovered.mkdir(exist_ok=True)
+    for column, api in enumerate(place.apis):
+        if bool(answers.asked[:, column].any()):
+            file = place.run.recovered / f"{quote(api.spec.name, safe='')}.safetensors"
+            surest(answers, column, api.spec).save(file)
