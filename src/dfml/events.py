@@ -40,6 +40,8 @@ class ApiJoined(Event):
     image: tuple[int, int, int]
     accuracy: float | None = None
     """as reported, a fraction"""
+    price: float | None = None
+    """USD for 1,000 images, where it is known"""
 
 
 @dataclass(frozen=True, kw_only=True)

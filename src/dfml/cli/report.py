@@ -1,6 +1,7 @@
 """`dfml report RUN|RESULTS --out report.html`: what was learned, from whom and at what cost, as one page."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,15 @@ def add(verbs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    write_report(args.folders, args.out)
+
+
+def write_report(folders: Sequence[Path], out: Path) -> None:
+    """Write the page and say where it is."""
     from dfml.cli.drawing import console
     from dfml.files import write_whole
     from dfml.report.page import report
 
-    page = report(*args.folders).encode()
-    write_whole(args.out, page)
-    console.print(f"{args.out} is written ({len(page) / 1e6:.1f} MB); open it in any browser")
+    page = report(*folders).encode()
+    write_whole(out, page)
+    console.print(f"{out} is written ({len(page) / 1e6:.1f} MB); open it in any browser")

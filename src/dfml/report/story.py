@@ -22,6 +22,7 @@ class ApiStory:
     classes: tuple[str, ...]
     accuracy: float | None  # as reported
     queries: int
+    money: float | None  # USD, where a price is known
     in_doubt: int
     weight: float | None  # what chorus made of its answers
     reached: float | None  # the part of its support sets that it gives the class they are meant for
@@ -43,6 +44,12 @@ class RunStory:
     evaluations: tuple[Evaluation, ...]
     config: Mapping[str, Any]
     folder: Path
+
+    @property
+    def money(self) -> float | None:
+        """USD spent on the APIs whose price is known, if there are any."""
+        known = [api.money for api in self.apis if api.money is not None]
+        return sum(known) if known else None
 
     @property
     def queries_per_api(self) -> float:
@@ -92,12 +99,14 @@ def _api(name: str, events: Iterable[Happening], spent: Mapping[str, int]) -> Ap
     mine = [e for e in events if e.get("api") == name]
     told = {kind: [e for e in mine if e["event"] == kind] for kind in ("ApiJoined", "ApiWeighed", "ApiFailed")}
     joined = told["ApiJoined"][-1] if told["ApiJoined"] else {}
+    queries, price = spent.get("queries", 0), joined.get("price")
     reached = [float(e["support_reached"]) for e in mine if e["event"] == "Visited"]
     return ApiStory(
         name=name,
         classes=tuple(map(str, joined.get("classes", ()))),
         accuracy=joined.get("accuracy"),
-        queries=spent.get("queries", 0),
+        queries=queries,
+        money=None if price is None else queries * float(price) / 1000,
         in_doubt=spent.get("in_doubt", 0),
         weight=told["ApiWeighed"][-1]["weight"] if told["ApiWeighed"] else None,
         reached=sum(reached) / len(reached) if reached else None,
