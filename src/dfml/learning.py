@@ -20,7 +20,7 @@ from dfml.events import ApiJoined, Event, LearningFinished
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace, find_method
 from dfml.runs import RunFolder
-from dfml.runtime import keep_freed_memory
+from dfml.runtime import keep_freed_memory, peak_memory_mb
 
 DEFAULT_METHOD = "chorus"
 
@@ -81,7 +81,8 @@ def learn(
             learned.params, learned.net, learned.statistics, json.loads(json.dumps(provenance))
         )
         initialisation.save(run.initialisation)
-        emit(LearningFinished(queries=place.queries, seconds=round(time.monotonic() - started, 1)))
+        seconds = round(time.monotonic() - started, 1)
+        emit(LearningFinished(queries=place.queries, seconds=seconds, peak_memory_mb=peak_memory_mb()))
         return initialisation
 
 
