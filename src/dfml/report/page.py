@@ -55,7 +55,7 @@ def render(runs: Sequence[RunStory], tables: Sequence[Table]) -> str:
     environment.filters |= {"count": count, "duration": duration, "toml": config_text, "signed": signed}
     evaluations = [e for run in runs for e in run.evaluations]
     return environment.get_template("page.html").render(
-        title=_title(runs, tables),
+        title=_title(runs),
         style=(Path(__file__).parent / "page.css").read_text(),
         version=dfml.__version__,
         runs=[(run, learning_curves(run), *shelves(run.folder / "recovered")) for run in runs],
@@ -111,8 +111,8 @@ def signed(value: float) -> str:
     return f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _title(runs: Sequence[RunStory], tables: Sequence[Table]) -> str:
-    if len(runs) == 1 and not tables:
+def _title(runs: Sequence[RunStory]) -> str:
+    if len(runs) == 1:
         return f"What {runs[0].method} learned from {len(runs[0].apis)} APIs"
     if runs:
         return f"What {len(runs)} runs learned from APIs"
