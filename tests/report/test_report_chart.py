@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dfml.report.chart import COLOURS, Series, decades, draw, short, smooth, steps
+from dfml.report.chart import COLOURS, Series, decades, draw, short, smooth, steps, thin
 
 ordinary = st.floats(-1e6, 1e6, allow_nan=False).map(lambda v: round(v, 3))
 
@@ -75,6 +75,15 @@ def test_many_series_stay_apart():
 
 def test_smoothing_is_a_running_mean():
     assert smooth([(0, 1), (1, 3), (2, 8)], window=2) == [(0, 1), (1, 2), (2, 5.5)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 300, 301, 100_000])
+def test_long_curves_are_thinned_but_keep_their_end(count):
+    points = [(float(i), float(i)) for i in range(count)]
+    kept = thin(points)
+    assert len(kept) <= 300
+    assert kept[-1:] == points[-1:]
+    assert count > 300 or kept == points
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.2, "0.2"), (1000, "1k"), (1.5e6, "1.5M"), (0, "0"), (-2000, "-2k")])

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from xml.etree import ElementTree as Xml
 
 WIDTH, HEIGHT = 360, 240  # near the size on a phone, so that the letters stay legible there
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 42
+LEFT, RIGHT, TOP, BOTTOM = 46, 18, 10, 42
 COLOURS = 6
 """classes `s0` to `s5` of the style sheet; further series begin again, with dashes"""
 
@@ -102,9 +103,17 @@ def style(number: int, series: Series) -> str:
 
 def smooth(points: Sequence[Point], *, window: int) -> list[Point]:
     """Running mean over up to `window` points that end at each."""
-    values = [value for _, value in points]
-    means = [sum(part) / len(part) for i in range(len(values)) if (part := values[max(0, i + 1 - window) : i + 1])]
-    return [(place, mean) for (place, _), mean in zip(points, means, strict=True)]
+    sums = list(accumulate((value for _, value in points), initial=0.0))
+    return [
+        (place, (sums[i + 1] - sums[max(0, i + 1 - window)]) / min(i + 1, window))
+        for i, (place, _) in enumerate(points)
+    ]
+
+
+def thin(points: Sequence[Point], *, most: int = 300) -> list[Point]:
+    """At most `most` points, evenly spread, the last among them: a page need not carry every one of 100,000."""
+    stride = -(-len(points) // most) or 1
+    return list(points[::-1][::stride][::-1])
 
 
 def _grid(svg: Xml.Element, across: Axis, up: Axis, x: str, y: str) -> None:

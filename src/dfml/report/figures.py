@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from dfml.report.chart import Chart, Series, draw, smooth
+from dfml.report.chart import Chart, Series, draw, smooth, thin
 from dfml.report.story import RunStory
 from dfml.report.tables import Row, Table
 
@@ -19,9 +19,10 @@ def learning_curves(run: RunStory) -> list[Chart]:
     for value, title, y in (("accuracy", "Accuracy on replayed tasks", "percent"), ("loss", "Loss in replay", "loss")):
         points = [(x, 100 * v if y == "percent" else v) for x, v in run.curve("Replayed", value)]
         if len(points) > 1:
-            line = Series("running mean", smooth(points, window=max(1, len(points) // 10)), faint=points)
+            mean = smooth(points, window=max(1, len(points) // 10))
+            line = Series("running mean", thin(mean), faint=thin(points))
             charts.append(draw(title, [line], x="iteration", y=y))
-    visits = [Series(part, run.curve("Visited", f"{part}_loss"), marks=True) for part in ("inner", "outer")]
+    visits = [Series(part, thin(run.curve("Visited", f"{part}_loss")), marks=True) for part in ("inner", "outer")]
     if all(len(series.points) > 1 for series in visits):
         charts.append(draw("Distillation, visit by visit", visits, x="iteration", y="KL divergence"))
     spent, total = [], 0.0
@@ -29,7 +30,7 @@ def learning_curves(run: RunStory) -> list[Chart]:
         total += queries
         spent.append((iteration, total))
     if len(spent) > 1:
-        charts.append(draw("Queries spent", [Series("queries", spent, marks=True)], x="iteration", y="queries"))
+        charts.append(draw("Queries spent", [Series("queries", thin(spent), marks=True)], x="iteration", y="queries"))
     return charts
 
 

@@ -56,7 +56,7 @@ class Table:
 
 def is_bench(folder: Path) -> bool:
     """Whether `dfml bench --out` wrote it."""
-    return (folder / "tables").is_dir()
+    return any((folder / "tables").glob("*.json"))
 
 
 def read_tables(folder: Path) -> list[Table]:
