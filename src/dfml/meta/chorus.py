@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from dfml.files import load_tensors, save_tensors
 from dfml.images.augment import augment
 from dfml.nets.functional import Net, Params
+from dfml.nets.voices import Voices
 from dfml.recovery.pool import Answers
 
 NOWHERE = -1e4
@@ -71,6 +72,14 @@ class Student:
     def params(self) -> Params:
         """The body as it is now, with the head it came with."""
         return self.head | {name: p.detach() for name, p in self.body.items()}
+
+    def voices(self, images: Tensor) -> Voices:
+        """The heads of the APIs that were kept, centred on the answers expected for `images` (n, c, h, w) in [0, 1]."""
+        kept = (self.trust > 0).nonzero().squeeze(1)
+        weight = self.weight.detach().view(self.apis, self.way, -1)[kept].flatten(0, 1)
+        bias = (self.bias.detach().view(self.apis, self.way) + self.absent)[kept].flatten()
+        with torch.no_grad():
+            return Voices.heard(weight, bias, self.net.features(self.params, images), apis=len(kept))
 
     def advance(self) -> float:
         """One update; the loss it was made for."""

@@ -81,8 +81,9 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
             saved = time.monotonic()
     for api, weight in zip(place.apis, student.trust.tolist(), strict=True):
         place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
-    statistics = batch_statistics(spec, student.params, normalise(answers.images[:512].float() / 255))
-    return Initialisation(student.params, spec, statistics)
+    some = answers.images[:512].float() / 255
+    statistics = batch_statistics(spec, student.params, normalise(some))
+    return Initialisation(student.params, spec, statistics, voices=student.voices(some))
 
 
 def _ask(config: ChorusConfig, place: Workplace) -> Answers:
