@@ -19,7 +19,7 @@ SETTINGS = {
 HEADS: "dict[str, tuple[Head, ...]]" = {
     "random": ("finetune", "prototype"),
     "bidf-mkd": ("finetune",),
-    "chorus": ("prototype",),
+    "chorus": ("prototype", "answers"),
 }
 """what each is made for: MAML for being fine-tuned, chorus for being compared"""
 
