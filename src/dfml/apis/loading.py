@@ -59,8 +59,7 @@ def _local(name: str, entry: ApiEntry, folder: Path, where: str) -> BlackBox:
 
 
 def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) -> BlackBox:
-    if find_spec("httpcore") is None:
-        raise ConfigError(f"{where}: asking servers needs the package httpcore; run pip install 'dfml[remote]'")
+    need_httpcore(where)
     from dfml.apis.http import Host, origin_of
     from dfml.apis.huggingface import HuggingFace
     from dfml.apis.inference_v2 import InferenceV2
@@ -87,6 +86,12 @@ def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) ->
         headers=secret_headers(entry.headers, environment, where),
         secrets=references(entry.url or "", environment),
     )
+
+
+def need_httpcore(where: str) -> None:
+    """Say what is missing, where the extra `remote` is not installed."""
+    if find_spec("httpcore") is None:
+        raise ConfigError(f"{where}: asking servers needs the package httpcore; run pip install 'dfml[remote]'")
 
 
 def secret_headers(headers: Mapping[str, str], environment: Mapping[str, str], where: str) -> dict[str, Secret]:
