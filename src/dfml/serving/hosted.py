@@ -134,5 +134,7 @@ class Hosted:
 def to_lists(spec: ApiSpec, scores: Tensor) -> list[list[float]]:
     """Scores (n, k) for JSON: rounded ones with the decimals they have, others with all of theirs."""
     rows: list[list[float]] = scores.tolist()
-    decimals = spec.decimals
-    return rows if decimals is None else [[round(score, decimals) for score in row] for row in rows]
+    filled_up = spec.top_k is not None and scores.shape[1] == spec.way  # what fills it up is no rounded score
+    if spec.decimals is None or filled_up:
+        return rows
+    return [[round(score, spec.decimals) for score in row] for row in rows]

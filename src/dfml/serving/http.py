@@ -161,15 +161,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def _abandoned(self) -> bool:
         """Whether the client has hung up: then nobody gets the answer, and it does not count."""
-        try:
-            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
+        return self._stirs(0) and not self.connection.recv(1, socket.MSG_PEEK)
 
     def _hang(self, seconds: float) -> None:
         """Say nothing until the client gives up or the time is over, then hang up."""
-        select.select([self.connection], [], [], seconds)
+        self._stirs(seconds)
         self.close_connection = True
+
+    def _stirs(self, seconds: float) -> bool:
+        """Whether anything comes from the client within that time: the next request, or its end."""
+        wire = select.poll()
+        wire.register(self.connection, select.POLLIN)
+        return bool(wire.poll(1000 * seconds))
 
     def _reset(self) -> None:
         """Hang up the rude way: the client sees a reset instead of an end."""
