@@ -87,7 +87,15 @@ def test_v2_tells_what_there_is(serve):
     metadata = client.get("/v2/models/colours/versions/1").json()
     assert metadata["inputs"] == [{"name": "image", "datatype": "FP32", "shape": [-1, 3, 4, 5]}]
     assert metadata["outputs"] == [{"name": "probabilities", "datatype": "FP32", "shape": [-1, 7]}]
-    assert metadata["parameters"]["classes"] == list(CLASSES)
+    encodings = ["FP32", "UINT8", "BYTES"]
+    assert metadata["parameters"] == {"classes": list(CLASSES), "encodings": encodings, "output": "probs"}
+    degraded = serve(bits=8, top_k=3, decimals=2).get("/v2/models/colours").json()["parameters"]
+    assert {key: degraded[key] for key in ("encodings", "output", "top_k", "decimals")} == {
+        "encodings": ["UINT8", "BYTES"],
+        "output": "top-k",
+        "top_k": 3,
+        "decimals": 2,
+    }
     assert client.get("/v2/models/colours/ready").status_code == 200
     assert client.get("/v2/models/colour/ready").status_code == 404
 

@@ -1,6 +1,6 @@
 """HTTP around the routes, on the standard library's server: one thread a connection, and a socket that can be misused.
 
-A framework would answer faster, but none lets a response be cut off in the middle or a connection be reset.
+Faults need that socket: a response that ends in the middle, a connection that is reset.
 """
 
 import select

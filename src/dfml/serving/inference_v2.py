@@ -54,13 +54,19 @@ def route(zoo: Hosted, request: Request) -> Reply | Question:
 
 def metadata(spec: ApiSpec) -> dict[str, Any]:
     """Name, tensors, and in the free table `parameters` what the protocol has no word for."""
+    told = {"output": spec.output, "top_k": spec.top_k, "decimals": spec.decimals}
+    encodings = ENCODINGS if spec.levels is None else ENCODINGS[1:]  # floats would say more than arrives
     return {
         "name": spec.name,
         "versions": ["1"],
         "platform": "dfml",
         "inputs": [{"name": INPUT, "datatype": "FP32", "shape": [-1, *spec.image]}],
         "outputs": [{"name": OUTPUT, "datatype": "FP32", "shape": [-1, spec.way]}],
-        "parameters": {"classes": list(spec.classes), "encodings": list(ENCODINGS)},
+        "parameters": {
+            "classes": list(spec.classes),
+            "encodings": list(encodings),
+            **{name: value for name, value in told.items() if value is not None},
+        },
     }
 
 
