@@ -1,7 +1,7 @@
 """Runs of `learn` over HTTP that are killed in the middle; not a test itself, but what one runs.
 
-`python killing_remote.py FOLDER KILLS` raises if an answer on file was ever asked for again, or a budget passed. Torch is
-imported once; the server and every run are forks.
+`python killing_remote.py FOLDER KILLS` raises if an answer on file was ever asked for again, or a budget passed.
+Torch is imported once; the server and every run are forks.
 """
 
 import os
@@ -121,10 +121,10 @@ def main(folder: Path, kills: int) -> None:
     before = {name: len(answered(folder, name)) for name in NAMES}
     assert set(before.values()) == {QUERIES}
 
+    start = dict(before)  # answers that the server had given when the present run began
     draw, killed, finished, number, lost = random.Random(0), 0, 0, 0, 0
     while killed < kills or not finished:
         run = folder / f"run-{number}"
-        start = {name: before[name] for name in NAMES} if not run.exists() else start
         kept = {name: journalled(run, name) for name in NAMES}
         child = fork(manifest, run)
         if killed < kills:
@@ -152,6 +152,7 @@ def main(folder: Path, kills: int) -> None:
             assert same, "kills changed what was learned"
             assert all(len(journalled(run, name)) == QUERIES for name in NAMES)
             lost += sum(before[name] - start[name] - QUERIES for name in NAMES)
+            start = dict(before)
         else:
             killed += 1
     print(f"{killed} kills, {finished} runs finished, {lost} answers lost in flight and asked for again")

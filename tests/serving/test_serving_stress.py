@@ -89,7 +89,7 @@ def test_bidf_mkd_through_faults(tiny_zoo, tmp_path):
 
 
 def test_dead_apis_delay_no_other(tiny_zoo, tmp_path):
-    """Two of three answer nothing but 500: the third is done before either is given up, and learning goes on with it."""
+    """Two of three answer nothing but 500: the third is done before either is given up."""
     names = sorted(dfml.load_apis(tiny_zoo), key=lambda api: api.spec.name)
     *dead, alive = [api.spec.name for api in names]
     asked, order = 0, list[str]()
