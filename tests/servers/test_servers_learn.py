@@ -1,4 +1,4 @@
-"""`dfml learn` against servers that other people wrote: what it learns over HTTP is what it learns locally, bit for bit.
+"""`dfml learn` against servers of other people: what it learns over HTTP is what it learns locally, bit for bit.
 
 The models are those of a zoo; each server keeps a diary of the images that it answers, to compare the ledger with.
 """
