@@ -3,17 +3,23 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tomli_w
 from live import serving, write_remote
 from safetensors.torch import load_file
 
 import dfml
+from dfml.apis.blackbox import ApiSpec
+from dfml.apis.function import FunctionApi
 from dfml.apis.ledger import spending
+from dfml.engine.pool import cores
+from dfml.errors import Unreachable
 from dfml.events import ApiFailed, Step
 
 KILLING = Path(__file__).with_name("killing_remote.py")
@@ -110,6 +116,40 @@ def test_dead_apis_delay_no_other(tiny_zoo, tmp_path):
     assert order == ["answered", "given up", "given up"]
     assert asked == told["answered"] == told["apis"][alive]["answered"] == 64
     assert {line["api"] for line in failures(tmp_path / "run")} == set(dead)
+
+
+def test_apis_that_hang_delay_no_other(serve, tmp_path):
+    """More of them than there are cores hang until the last one has answered everything; then they fail."""
+    done, in_time = threading.Event(), list[bool]()
+    spec = ApiSpec(name="alive", classes=("dark", "bright"), image=(3, 16, 16))
+
+    def brightness(images):
+        bright = images.mean((1, 2, 3))
+        return np.stack([1 - bright, bright], 1)
+
+    def hang(images):
+        in_time.append(done.wait(30))
+        raise Unreachable("it hung")
+
+    def watch(event):
+        if isinstance(event, Step) and event.stage == "asking" and event.api == "alive":
+            done.set()
+
+    hanging = [f"hanging-{number}" for number in range(cores() + 1)]
+    client = serve([*(FunctionApi(hang, spec.but(name=name)) for name in hanging), FunctionApi(brightness, spec)])
+    common = {
+        "protocol": "inference_v2",
+        "url": str(client.base_url),
+        "image": [3, 16, 16],
+        "classes": ["dark", "bright"],
+    }
+    apis = {name: {"model": name} for name in (*hanging, "alive")}
+    limits = {"retries": 1, "timeout": 60.0}
+    (tmp_path / "apis.toml").write_text(tomli_w.dumps({"defaults": {**common, "limits": limits}, "apis": apis}))
+    dfml.learn(tmp_path / "apis.toml", tmp_path / "run", settings=CHORUS, budget=1000, on_event=watch)
+    assert len(in_time) >= len(hanging)
+    assert all(in_time), "the API that answers had to wait for one that does not"
+    assert {line["api"] for line in failures(tmp_path / "run")} == set(hanging)
 
 
 def test_a_server_that_dies_in_the_middle_takes_only_its_own_apis_along(tiny_zoo, tmp_path):

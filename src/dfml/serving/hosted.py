@@ -82,7 +82,7 @@ class RateLimit:
 
 
 class Hosted:
-    """All APIs of one server by name. Threads may ask at once; as many models compute as there are cores."""
+    """All APIs of one server by name. Threads may ask at once; each model computes on as many cores as there are."""
 
     def __init__(self, apis: Iterable[BlackBox], config: ServeConfig) -> None:
         self.config = config
@@ -95,7 +95,7 @@ class Hosted:
         self.stats = Stats(self.apis)
         self.faults = Faults(config.faults)
         self.limits = {name: RateLimit(config.rate_limit) for name in self.apis} if config.rate_limit else {}
-        self._computing = threading.BoundedSemaphore(cores())
+        self._computing = {name: threading.BoundedSemaphore(cores()) for name in self.apis}
 
     def spec(self, name: str) -> ApiSpec:
         """What is known of `name`; 404 if nothing is."""
@@ -105,7 +105,7 @@ class Hosted:
 
     def ask(self, name: str, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]; what cannot be answered is `Refused`."""
-        return self._compute(self.apis[name], images)
+        return self._compute(name, self.apis[name], images)
 
     def ranked(self, name: str, images: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The best `k` columns (n, k), best first, and their scores: an answer by label, which just ends after k.
@@ -113,19 +113,19 @@ class Hosted:
         It ranks before it rounds, as `TopK` inside `Rounded` does, so both ways tell the same.
         """
         spec = self.apis[name].spec
-        exact = self._compute(self._exact[name], images)
+        exact = self._compute(name, self._exact[name], images)
         top = leaders(exact, min(k, 1 if spec.output == "label" else spec.top_k or spec.way))
         scores = exact.gather(1, top)
         if spec.output == "label":
             scores = torch.ones_like(scores)
         return top, scores if spec.decimals is None else torch.round(scores, decimals=spec.decimals)
 
-    def _compute(self, api: BlackBox, images: Tensor) -> Tensor:
+    def _compute(self, name: str, api: BlackBox, images: Tensor) -> Tensor:
         limit = self.config.max_batch
         if limit is not None and len(images) > limit:
             raise Refused(413, f"{len(images)} images in one request; at most {limit} are taken")
         try:
-            with self._computing:
+            with self._computing[name]:
                 return api(images)
         except ConfigError as error:
             raise Refused(400, str(error)) from None
