@@ -14,6 +14,23 @@ OutputKind = Literal["probs", "top-k", "label"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Terms:
+    """On which terms an API may be asked."""
+
+    remote: bool = False
+    """its answers travel over a network: whoever waits for them uses no processor"""
+    price: float | None = None
+    """USD for 1,000 images"""
+    budget: int | None = None
+    """images that it may be asked about in one run"""
+
+    @property
+    def costs(self) -> bool:
+        """Whether nobody should ask it without a limit."""
+        return self.remote or bool(self.price)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApiSpec:
     """What is known of an API from the outside."""
 
@@ -32,6 +49,7 @@ class ApiSpec:
     """how many scores an answer carries when `output` is "top-k" """
     accuracy: float | None = None
     """reported accuracy as a fraction, if anybody reported one"""
+    terms: Terms = Terms()
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
@@ -78,6 +96,14 @@ class Streaming(BlackBox, Protocol):
     def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Pairs of m rows of `images` and their class probabilities (m, k): any order, every row once."""
         ...
+
+
+def stream(api: BlackBox, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+    """The answers of any API in the parts in which it gives them: all at once, where it is not `Streaming`."""
+    if isinstance(api, Streaming):
+        yield from api.stream(images)
+    else:
+        yield range(len(images)), api(images)
 
 
 def fit_to(images: Tensor, shape: tuple[int, int, int]) -> Tensor:

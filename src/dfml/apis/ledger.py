@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, Streaming, check_answer, prepare
+from dfml.apis.blackbox import ApiSpec, BlackBox, check_answer, prepare, stream
 from dfml.apis.fingerprint import fingerprints
 from dfml.apis.journal import Answers, Journal, read_only
 from dfml.errors import ApiError, ArtifactError, BadAnswer, BudgetExceeded, ConfigError
@@ -208,7 +208,6 @@ class Metered:
 
     def __init__(self, api: BlackBox, ledger: Ledger) -> None:
         self.api, self.ledger, self.spec = api, ledger, api.spec
-        self._stream = api.stream if isinstance(api, Streaming) else None
         ledger.belongs_to(self.spec)
 
     def __call__(self, images: Tensor) -> Tensor:
@@ -220,11 +219,7 @@ class Metered:
             return torch.zeros(0, self.spec.way, device=images.device)
 
         def send(places: list[int]) -> Iterator[Part]:
-            unknown = ready if len(places) == len(ready) else ready[places]
-            if self._stream is not None:
-                yield from self._stream(unknown)
-            else:
-                yield range(len(places)), self.api(unknown)
+            yield from stream(self.api, ready if len(places) == len(ready) else ready[places])
 
         answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)
         return torch.from_numpy(answers).to(images.device)
