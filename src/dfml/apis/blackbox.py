@@ -106,6 +106,27 @@ def stream(api: BlackBox, images: Tensor) -> Iterator[tuple[Sequence[int], Tenso
         yield range(len(images)), api(images)
 
 
+def innermost(api: BlackBox) -> BlackBox:
+    """The API itself, however many wrappers are around it."""
+    while (inner := getattr(api, "api", None)) is not None:
+        api = inner
+    return api
+
+
+def release(api: BlackBox) -> None:
+    """Give back what an API holds open, such as connections."""
+    close = getattr(innermost(api), "close", None)
+    if callable(close):
+        close()
+
+
+def reach(api: BlackBox) -> None:
+    """`Unreachable` if an API has a server and that does not answer; it costs no query."""
+    knock = getattr(innermost(api), "reach", None)
+    if callable(knock):
+        knock()
+
+
 def fit_to(images: Tensor, shape: tuple[int, int, int]) -> Tensor:
     """Images (n, c, h, w) resized and re-channelled to `shape`, as an endpoint does with any upload.
 

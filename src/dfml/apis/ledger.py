@@ -128,6 +128,11 @@ class Ledger:
             self.hits += len(keys) - paid
         return answers if len(place) == len(keys) else answers[[place[key] for key in keys]]
 
+    def known(self, spec: ApiSpec, keys: Sequence[bytes]) -> dict[bytes, Answers]:
+        """The answers (k,) to those of `keys` that are on file."""
+        with self._changed:
+            return self._journal.find(keys, spec.way)
+
     def belongs_to(self, spec: ApiSpec) -> None:
         """Make this the ledger of that API; `ConfigError` if it is another's or its classes have changed."""
         with self._changed:
@@ -223,6 +228,14 @@ class Metered:
 
         answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)
         return torch.from_numpy(answers).to(images.device)
+
+    def known(self, images: Tensor) -> tuple[list[int], Tensor]:
+        """The m of `images` that are on file, and their class probabilities (m, k); nothing is asked."""
+        keys = fingerprints(self.spec, prepare(self.spec, images))
+        found = self.ledger.known(self.spec, keys)
+        rows = [row for row, key in enumerate(keys) if key in found]
+        answers = np.array([found[keys[row]] for row in rows], np.float32).reshape(-1, self.spec.way)
+        return rows, torch.from_numpy(answers)
 
 
 def ledger_path(run: Path, name: str) -> Path:

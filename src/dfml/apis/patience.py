@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
 from dfml.apis.http import Reply
@@ -18,7 +19,7 @@ class TooLarge(Refused):
 
 GARBLED_TRIES = 5
 """An answer that cannot be read may have been paid for, so fewer of them are asked for again."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """seconds of back-off after the first failure, and at most; between, it doubles"""
 _PASSING = (408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524)
 
@@ -88,6 +89,16 @@ def _until(date: str, now: float) -> float:
     return max(0.0, parsedate_to_datetime(date).timestamp() - now)
 
 
+@dataclass
+class Attempt:
+    """What has become of one request so far."""
+
+    begun: float = field(default_factory=time.monotonic)
+    failed: int = 0
+    garbled: int = 0
+    asked: int = 0
+
+
 class Gate:
     """One API's door: the rate at which requests pass, the pauses that it asks for, and the circuit breaker.
 
@@ -96,10 +107,10 @@ class Gate:
     for twice as long each time.
     """
 
-    COOLDOWN, LONGEST_COOLDOWN = 15.0, 300.0
+    COOLDOWN, LONGEST_COOLDOWN, LONGEST_REST = 10.0, 300.0, 3600.0
 
-    def __init__(self, limits: Limits, name: str) -> None:
-        self.limits, self.name = limits, name
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self._lock, self._stopped = threading.Lock(), threading.Event()
         self._next = self._paused_until = self._closed_until = 0.0
         self._cooldown, self._reason = 0.0, ""
@@ -122,37 +133,43 @@ class Gate:
         with self._lock:
             self._answered_at, self._closed_until, self._cooldown = time.monotonic(), 0.0, 0.0
 
-    def failed(self, error: ApiError, tries: int, begun: float) -> None:
-        """Wait before the next of `tries` so far, or raise `error` and shut the door if that was the last."""
-        most = GARBLED_TRIES if isinstance(error, Garbled) else 1 + self.limits.retries
+    def failed(self, error: ApiError, attempt: "Attempt") -> None:
+        """Wait before the next try of a request, or raise `error` and shut the door if this was the last."""
         with self._lock:
-            most = 1 if self._cooldown else most  # on probation
-            waited = time.monotonic() - max(begun, self._answered_at)
-        pause = FIRST_PAUSE * 2 ** min(tries - 1, 20)
-        pause = min(pause, LONGEST_PAUSE) * self._jitter.uniform(0.5, 1.0)
-        if not isinstance(error, Asking):
-            if tries >= most:
-                self._shut(error)
+            probation, answered_at = self._cooldown > 0, self._answered_at
+        if isinstance(error, Asking):
+            # A server that says when it will be back is believed, as long as anybody gets answers meanwhile.
+            attempt.asked += 1
+            pause = max(self._back_off(attempt.asked), error.seconds or 0.0)
+            waited = time.monotonic() - max(attempt.begun, answered_at)
+            if probation or waited + pause > self.limits.patience:
+                self._shut(error, at_least=error.seconds or 0.0)
                 raise error
-            self._wait(pause)
+            with self._lock:
+                self._paused_until = max(self._paused_until, time.monotonic() + pause)
             return
-        # A server that says when it will be back is believed, as long as anybody gets answers meanwhile.
-        pause = max(pause, error.seconds or 0.0)
-        if most == 1 or waited + pause > self.limits.patience:
-            self._shut(error, at_least=error.seconds or 0.0)
+        attempt.failed += 1
+        attempt.garbled += isinstance(error, Garbled)
+        if probation or attempt.failed > self.limits.retries or attempt.garbled >= GARBLED_TRIES:
+            self._shut(error)
             raise error
-        with self._lock:
-            self._paused_until = max(self._paused_until, time.monotonic() + pause)
+        self._wait(self._back_off(attempt.failed))
 
     def stop(self) -> None:
         """Nobody waits any longer: the run ends."""
         self._stopped.set()
 
+    def _back_off(self, failures: int) -> float:
+        pause = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 20), LONGEST_PAUSE)
+        return pause * self._jitter.uniform(0.5, 1.0)  # so that those who failed together do not return together
+
     def _shut(self, error: ApiError, *, at_least: float = 0.0) -> None:
         with self._lock:
-            self._cooldown = min(2 * self._cooldown or self.COOLDOWN, self.LONGEST_COOLDOWN)
-            self._closed_until = time.monotonic() + max(self._cooldown, at_least)
-            self._reason = str(error)
+            now = time.monotonic()
+            if now >= self._closed_until:  # else somebody who set out with us has shut it
+                self._cooldown = min(2 * self._cooldown or self.COOLDOWN, self.LONGEST_COOLDOWN)
+            rest = max(self._cooldown, min(at_least, self.LONGEST_REST))
+            self._closed_until, self._reason = max(self._closed_until, now + rest), str(error)
 
     def _wait(self, seconds: float) -> None:
         if self._stopped.wait(max(0.0, seconds)) if seconds > 0 else self._stopped.is_set():

@@ -5,7 +5,6 @@ becomes of the others. All that can go wrong ends as an `ApiError` that names th
 """
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -17,7 +16,7 @@ from torch import Tensor
 from dfml.apis.blackbox import ApiSpec, prepare
 from dfml.apis.http import Host, Message, Reply
 from dfml.apis.limits import Limits
-from dfml.apis.patience import Asking, Gate, Shut, TooLarge, judge
+from dfml.apis.patience import Asking, Attempt, Gate, Shut, TooLarge, judge
 from dfml.apis.scores import OutputConfig, Scores, probabilities
 from dfml.apis.secrets import Redactor, Secret
 from dfml.errors import ApiError, BadAnswer, Garbled, RateLimited, Refused, Unreachable
@@ -64,7 +63,7 @@ class RemoteApi:
     ) -> None:
         self.spec, self.wire, self.host = spec, wire, host
         self.output, self.limits = output or OutputConfig(), limits or Limits()
-        self.gate = Gate(self.limits, spec.name)
+        self.gate = Gate(self.limits)
         self.batch = min(self.limits.images_per_request, wire.most or self.limits.images_per_request)
         """images that go into a request; less than at first where the server found that too large"""
         self._headers = dict(headers or {})
@@ -114,9 +113,10 @@ class RemoteApi:
         except ApiError:
             return
 
-    def halt(self) -> None:
-        """End all waiting, because the run ends."""
+    def close(self) -> None:
+        """End all waiting and give the connections back, because the run ends."""
         self.gate.stop()
+        self.host.close()
 
     def _ask(self, images: Tensor) -> Tensor:
         """Probabilities (n, k) for images that fit into one request."""
@@ -131,7 +131,7 @@ class RemoteApi:
     def _discover(self, images: Tensor) -> Tensor:
         """Try the wire's forms, best first, and remember for all APIs of the server which one it understands."""
         *uncertain, last = self.wire.forms
-        begun = time.monotonic()
+        attempt = Attempt()
         for form in uncertain:
             tries = 0
             while tries < FORM_TRIES:
@@ -140,7 +140,7 @@ class RemoteApi:
                 except (TooLarge, Shut):
                     raise
                 except Asking as error:
-                    self.gate.failed(error, 1, begun)
+                    self.gate.failed(error, attempt)
                 except Refused:
                     break
                 except (Unreachable, Garbled):
@@ -154,15 +154,14 @@ class RemoteApi:
 
     def _persist(self, images: Tensor, form: str) -> Tensor:
         """Exchange, and again after failures that may pass, until the gate says that it is enough."""
-        begun, tries = time.monotonic(), 0
+        attempt = Attempt()
         while True:
             try:
                 return self._exchange(images, form)
             except Shut:
                 raise
             except (Unreachable, RateLimited, Garbled) as error:
-                tries += 1
-                self.gate.failed(error, tries, begun)
+                self.gate.failed(error, attempt)
 
     def _exchange(self, images: Tensor, form: str) -> Tensor:
         self.gate.enter()
