@@ -90,6 +90,7 @@ def serving(respond):
             pass
 
     server = Server(("127.0.0.1", 0), Handler)
+    stranger.server = server
     stranger.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

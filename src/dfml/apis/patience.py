@@ -21,6 +21,8 @@ GARBLED_TRIES = 5
 """An answer that cannot be read may have been paid for, so fewer of them are asked for again."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """seconds of back-off after the first failure, and at most; between, it doubles"""
+LONGEST_WAIT = 1e6
+"""seconds that a server can ask for; beyond, nobody means it"""
 _PASSING = (408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524)
 
 
@@ -74,7 +76,7 @@ def wait_asked_for(reply: Reply, now: float) -> float | None:
     text = reply.headers.get("retry-after", "").strip()
     if text:
         try:
-            return max(0.0, float(text)) if text.replace(".", "", 1).isdigit() else _until(text, now)
+            return min(max(0.0, float(text) if text.replace(".", "", 1).isdigit() else _until(text, now)), LONGEST_WAIT)
         except (ValueError, TypeError, OverflowError, IndexError):
             return None
     try:
@@ -82,11 +84,11 @@ def wait_asked_for(reply: Reply, now: float) -> float | None:
     except Garbled:
         return None
     seconds = told.get("estimated_time") if isinstance(told, Mapping) else None
-    return min(float(seconds), 1e6) if isinstance(seconds, int | float) and seconds >= 0 else None
+    return min(float(seconds), LONGEST_WAIT) if isinstance(seconds, int | float) and seconds >= 0 else None
 
 
 def _until(date: str, now: float) -> float:
-    return max(0.0, parsedate_to_datetime(date).timestamp() - now)
+    return parsedate_to_datetime(date).timestamp() - now
 
 
 @dataclass
