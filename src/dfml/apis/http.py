@@ -177,7 +177,7 @@ def _close(wires: list[Wire]) -> None:
 
 def _why(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {shown(error.verify_message, 100)}"
+        return f"certificate verify failed: {shown(error.verify_message, 100)}"
     return shown(error.strerror or str(error), 100)
 
 
