@@ -1,22 +1,28 @@
 """One HTTP exchange with a server that nobody trusts: it ends in time, is not too large, and stays with that server."""
 
+import re
+import ssl
 import threading
+import time
 import weakref
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import httpcore
-
 from dfml.apis.reading import shown
-from dfml.apis.sockets import connections, deadline
+from dfml.apis.responses import MAX_BYTES, Response, read_response
+from dfml.apis.sockets import Wire
 from dfml.errors import ConfigError, Garbled, Refused, Unreachable
 
-MAX_BYTES = 16 << 20
-"""of an answer, before and after decompression"""
 MAX_REDIRECTS = 3
+KEEP_ALIVE = 4.0
+"""seconds an idle connection is kept: less than the 5 after which common servers close theirs"""
+CONNECTIONS = 64
+"""to one server at once"""
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e\x80-\xff]*")
+_TARGET = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True)
@@ -46,14 +52,15 @@ class Host:
 
     def __init__(self, origin: str) -> None:
         self.origin, self.knows = origin, dict[str, Any]()
-        self.lock = threading.Lock()
-        self._pool: httpcore.ConnectionPool | None = None
+        self._idle: list[Wire] = []
+        self._lock, self._room = threading.Lock(), threading.BoundedSemaphore(CONNECTIONS)
+        weakref.finalize(self, _close, self._idle)  # also when nobody calls `close`
 
     def send(self, message: Message, *, seconds: float) -> Reply:
         """One exchange; it ends within `seconds`, however slowly bytes drip in. No redirect leads to another host."""
-        deadline.set(seconds)
+        ends = time.monotonic() + seconds
         for _ in range(MAX_REDIRECTS + 1):
-            reply = self._exchange(message)
+            reply = self._exchange(message, ends)
             if reply.status not in (301, 302, 303, 307, 308) or "location" not in reply.headers:
                 return reply
             target = urljoin(message.url, reply.headers["location"])
@@ -69,10 +76,8 @@ class Host:
 
     def close(self) -> None:
         """Close idle connections; the next exchange opens new ones."""
-        with self.lock:
-            if self._pool is not None:
-                self._pool.close()
-                self._pool = None
+        with self._lock:
+            _close(self._idle)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"origin": self.origin}
@@ -80,37 +85,69 @@ class Host:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["origin"])  # type: ignore[misc]  # connections stay in their process
 
-    def _exchange(self, message: Message) -> Reply:
+    def _exchange(self, message: Message, ends: float) -> Reply:
+        head = self._head(message)
+        if not self._room.acquire(timeout=max(0.0, ends - time.monotonic())):
+            raise Unreachable(f"{self.origin} did not answer in time")
+        try:
+            response = self._answer(head, message, ends)
+        except TimeoutError:
+            raise Unreachable(f"{self.origin} did not answer in time") from None
+        except OSError as error:
+            raise Unreachable(f"{self.origin} broke the connection off ({_why(error)})") from None
+        finally:
+            self._room.release()
+        return Reply(response.status, response.headers, _plain(response.body, response.headers))
+
+    def _answer(self, head: str, message: Message, ends: float) -> Response:
+        """Send, receive, and keep the connection if it is still good."""
+        wire = self._wire(ends)
+        try:
+            target = message.url if wire.through_proxy else _path(message.url)
+            start = f"{message.method} {target} HTTP/1.1\r\n".encode("ascii")
+            greeting = wire.greeting if wire.through_proxy else b""
+            wire.send(start + greeting + head.encode("latin-1"), *([message.body] if message.body else []))
+            response = read_response(wire.receive)
+        except BaseException:
+            wire.close()
+            raise
+        if response.reusable:
+            wire.used = time.monotonic()
+            with self._lock:
+                self._idle.append(wire)
+        else:
+            wire.close()
+        return response
+
+    def _wire(self, ends: float) -> Wire:
+        """The connection that was used last, if it is still open, or a new one."""
+        while True:
+            with self._lock:
+                wire = self._idle.pop() if self._idle else None
+            if wire is None:
+                break
+            if time.monotonic() - wire.used < KEEP_ALIVE and not wire.stale:
+                wire.ends = ends
+                return wire
+            wire.close()
+        try:
+            return Wire(self.origin, ends)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Unreachable(f"{self.origin} cannot be reached ({_why(error)})") from None
+
+    def _head(self, message: Message) -> str:
+        """All headers, and the empty line."""
         headers = {"Host": urlsplit(self.origin).netloc, "User-Agent": "dfml", "Accept": "application/json"}
         headers |= {"Accept-Encoding": "identity", **message.headers}
         if message.method != "GET":
             headers["Content-Length"] = str(len(message.body))
-        lines = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
-        try:
-            with self._connections().stream(
-                message.method,
-                message.url,
-                headers=lines,
-                content=message.body or None,
-                extensions={"timeout": {"pool": deadline.left(httpcore.PoolTimeout)}},
-            ) as response:
-                return Reply(response.status, told := _names(response.headers), _body(response, told))
-        except httpcore.TimeoutException:
-            raise Unreachable(f"{self.origin} did not answer in time") from None
-        except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol):
-            # The text of this error may hold a header's value, so it is not repeated.
-            raise ConfigError(f"{self.origin}: a header or the address has characters that HTTP forbids") from None
-        except (httpcore.ConnectError, httpcore.ProxyError) as error:
-            raise Unreachable(f"{self.origin} cannot be reached ({shown(str(error), 100)})") from None
-        except (httpcore.NetworkError, httpcore.RemoteProtocolError) as error:
-            raise Unreachable(f"{self.origin} broke the connection off ({shown(str(error), 100)})") from None
-
-    def _connections(self) -> httpcore.ConnectionPool:
-        with self.lock:
-            if self._pool is None:
-                self._pool = connections(self.origin)
-                weakref.finalize(self, self._pool.close)  # also when nobody calls `close`
-            return self._pool
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        if not _TARGET.fullmatch(message.url) or not all(_HEADER.fullmatch(line) for line in lines):
+            # What is wrong may be a secret, so it is not repeated.
+            raise ConfigError(f"{self.origin}: a header or the address has characters that HTTP forbids")
+        return "\r\n".join([*lines, "", ""])
 
 
 def origin_of(url: str) -> str:
@@ -128,19 +165,24 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{host}:{port}"
 
 
-def _names(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+def _path(url: str) -> str:
+    parts = urlsplit(url)
+    return (parts.path or "/") + f"?{parts.query}" * bool(parts.query)
 
 
-def _body(response: httpcore.Response, headers: Mapping[str, str]) -> bytes:
-    """All bytes of an answer, or `Garbled` as soon as there are too many of them."""
-    parts, size = list[bytes](), 0
-    for part in response.iter_stream():
-        size += len(part)
-        if size > MAX_BYTES:
-            raise Garbled(f"its answer is larger than {MAX_BYTES >> 20} MB")
-        parts.append(part)
-    body = b"".join(parts)
+def _close(wires: list[Wire]) -> None:
+    while wires:
+        wires.pop().close()
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {shown(error.verify_message, 100)}"
+    return shown(error.strerror or str(error), 100)
+
+
+def _plain(body: bytes, headers: Mapping[str, str]) -> bytes:
+    """The body without compression, or `Garbled` as soon as that is too large."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("", "identity"):
         return body

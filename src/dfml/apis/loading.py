@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -59,7 +58,6 @@ def _local(name: str, entry: ApiEntry, folder: Path, where: str) -> BlackBox:
 
 
 def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) -> BlackBox:
-    need_httpcore(where)
     from dfml.apis.http import Host, origin_of
     from dfml.apis.huggingface import HuggingFace
     from dfml.apis.inference_v2 import InferenceV2
@@ -86,12 +84,6 @@ def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) ->
         headers=secret_headers(entry.headers, environment, where),
         secrets=references(entry.url or "", environment),
     )
-
-
-def need_httpcore(where: str) -> None:
-    """Say what is missing, where the extra `remote` is not installed."""
-    if find_spec("httpcore") is None:
-        raise ConfigError(f"{where}: asking servers needs the package httpcore; run pip install 'dfml[remote]'")
 
 
 def secret_headers(headers: Mapping[str, str], environment: Mapping[str, str], where: str) -> dict[str, Secret]:

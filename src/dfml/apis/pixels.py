@@ -1,6 +1,8 @@
 """Images as endpoints want them: in which order, in which units, as numbers or as files."""
 
 import io
+import struct
+import zlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -81,7 +83,7 @@ def files(images: Tensor, config: InputConfig) -> list[bytes]:
     pixels = eight_bit(images.cpu().numpy()).transpose(0, 2, 3, 1)
     if pixels.shape[3] not in (1, 3):
         raise ConfigError(f"an image file has 1 or 3 channels, not {pixels.shape[3]}; correct image or input.encoding")
-    return [_file(Image.fromarray(one[..., 0] if one.shape[2] == 1 else one), config) for one in pixels]
+    return [_file(one, config) for one in pixels]
 
 
 def eight_bit(pixels: Pixels) -> NDArray[np.uint8]:
@@ -89,10 +91,32 @@ def eight_bit(pixels: Pixels) -> NDArray[np.uint8]:
     return np.rint(pixels * np.float32(255)).astype(np.uint8)
 
 
-def _file(image: Image.Image, config: InputConfig) -> bytes:
-    buffer = io.BytesIO()
+def _file(pixels: NDArray[np.uint8], config: InputConfig) -> bytes:
+    """One image (h, w, c) as a file."""
     if config.encoding == "jpeg":
+        buffer = io.BytesIO()
+        image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
         image.save(buffer, "JPEG", quality=config.quality, subsampling=0)
-    else:
-        image.save(buffer, "PNG", compress_level=1)  # most of the saving at a fraction of the time
-    return buffer.getvalue()
+        return buffer.getvalue()
+    return png(pixels)
+
+
+def png(pixels: NDArray[np.uint8]) -> bytes:
+    """An image (h, w, c) as a PNG file: its rows, each after a 0 for "no filter", in three chunks.
+
+    Pillow takes ten times as long over a small image; most of it is not compression.
+    """
+    height, width, channels = pixels.shape
+    rows = np.zeros((height, 1 + width * channels), np.uint8)
+    rows[:, 1:] = pixels.reshape(height, -1)
+    header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    return b"".join([
+        b"\x89PNG\r\n\x1a\n",
+        _chunk(b"IHDR", header),
+        _chunk(b"IDAT", zlib.compress(rows.tobytes(), 1)),  # most of the saving at a fraction of the time
+        _chunk(b"IEND", b""),
+    ])  # fmt: skip
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

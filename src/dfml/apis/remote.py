@@ -94,15 +94,19 @@ class RemoteApi:
                 while waiting and failure is None and len(running) < room:
                     rows = _cut(waiting, self.batch)
                     running[pool.submit(self._ask, ready[rows.start : rows.stop])] = rows
+                answered, answers = list[int](), list[Tensor]()
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     rows, error = running.pop(future), future.exception()
                     if error is None:
-                        yield rows, future.result()
+                        answered.extend(rows)
+                        answers.append(future.result())
                     elif isinstance(error, TooLarge) and len(rows) > 1:
                         self.batch = min(self.batch, (len(rows) + 1) // 2)
                         waiting.appendleft(rows)
                     else:
                         failure = failure or error
+                if answers:  # what came together is kept together
+                    yield answered, torch.cat(answers)
         if failure is not None:
             raise failure
 

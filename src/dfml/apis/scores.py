@@ -84,7 +84,7 @@ def probabilities(spec: ApiSpec, output: OutputConfig, scores: Scores, count: in
         top = leaders(torch.from_numpy(np.where(named, table, -np.inf)), 1).numpy()
         table, named = np.zeros_like(table), np.ones_like(named)
         np.put_along_axis(table, top, 1.0, axis=1)
-    if (table < 0).any():
+    if table.min(initial=0) < 0:
         raise BadAnswer(f"{spec.name}: expected scores of 0 or more, got {table.min():.4g}; is output.scale right?")
     return check_answer(spec, torch.from_numpy(_completed(spec, output, table, named)), count)
 
@@ -133,7 +133,9 @@ def _completed(
     sums = table.sum(1, keepdims=True)
     others = (~named).sum(1, keepdims=True)
     partial = others[:, 0] > 0
-    if output.missing == "even":
+    if not partial.any():
+        pass
+    elif output.missing == "even":
         share = np.maximum(0, 1 - sums) / np.maximum(others, 1)
         table = np.where(named, table, share)
     elif (sums[partial] <= 0).any():
@@ -143,8 +145,11 @@ def _completed(
     if output.decimals is not None:
         return table  # `check_answer` knows how far rounding can move a sum
     sums = table.sum(1, keepdims=True)
-    if (np.abs(sums - 1) > ROUNDING).any():
-        total = sums[np.abs(sums - 1) > ROUNDING][0]
+    far = np.abs(sums - 1)
+    if far.max(initial=0) <= EXACT:
+        return table
+    if far.max() > ROUNDING:
+        total = sums[far > ROUNDING][0]
         hint = "is output.scale right?" if output.scale == "1" else "output.scale does not fit"
         raise BadAnswer(f"{spec.name}: expected scores that sum to 1, got a sum of {total:.4g}; {hint}")
-    return np.where(np.abs(sums - 1) > EXACT, table / sums, table)
+    return np.where(far > EXACT, table / sums, table)

@@ -1,99 +1,114 @@
-"""Connections whose every wait ends when the exchange of their thread has to be over.
+"""One connection to a server: TCP, TLS where the address says so, through a proxy where the environment says so.
 
-httpcore's own timeouts begin anew with every byte, so that headers or bodies that drip in slowly would never end.
+Every wait ends when the exchange has to be over, however slowly bytes drip in.
 """
 
+import select
+import socket
 import ssl
-import threading
 import time
-from typing import Any
-from urllib.parse import urlsplit
+from base64 import b64encode
+from functools import cache
+from importlib.util import find_spec
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import httpcore
-
-KEEP_ALIVE = 4.0
-"""seconds an idle connection is kept: less than the 5 after which common servers close theirs"""
-CONNECTIONS = 64
-"""to one server at once"""
 CONNECT = 10.0
 """seconds in which a server has to accept a connection"""
+_PIECE = 1 << 16
 
 
-class Deadline(threading.local):
-    """When the exchange of this thread has to be over."""
+class Wire:
+    """A connection to `origin`, open from the beginning. `ends` is when the exchange on it has to be over.
 
-    _ends = 0.0
+    Waiting for too long is a `TimeoutError`, anything else that happens to a connection another `OSError`.
+    """
 
-    def set(self, seconds: float) -> None:
-        self._ends = time.monotonic() + seconds
+    def __init__(self, origin: str, ends: float) -> None:
+        self.ends, self.used = ends, 0.0
+        """`used` is when the last exchange on it was over"""
+        parts = urlsplit(origin)
+        host, port = parts.hostname or "", parts.port or 0
+        proxy = _proxy(parts.scheme, host)
+        self.through_proxy = proxy is not None and parts.scheme == "http"
+        """whether requests name the whole address, because a proxy has to know it"""
+        self.greeting = b"" if proxy is None else _credentials(proxy)
+        where = (host, port) if proxy is None else (urlsplit(proxy).hostname or "", urlsplit(proxy).port or 80)
+        self._socket = socket.create_connection(where, timeout=min(self._left(), CONNECT))
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if proxy is not None and parts.scheme == "https":
+                self._tunnel(host, port)
+            if parts.scheme == "https":
+                self._socket.settimeout(min(self._left(), CONNECT))
+                self._socket = _tls().wrap_socket(self._socket, server_hostname=host)
+        except BaseException:
+            self._socket.close()
+            raise
 
-    def left(self, error: type[Exception], most: float = float("inf")) -> float:
-        """The seconds that are left, more than 0; else `error`."""
-        seconds = self._ends - time.monotonic()
-        if seconds <= 0:
-            raise error("the exchange has taken too long")
-        return min(seconds, most)
+    def send(self, *parts: bytes) -> None:
+        """All of the parts, one after the other."""
+        for part in parts:
+            self._socket.settimeout(self._left())
+            self._socket.sendall(part)
 
+    def receive(self) -> bytes:
+        """Some bytes that have come; none at the end of the connection."""
+        self._socket.settimeout(self._left())
+        return self._socket.recv(_PIECE)
 
-deadline = Deadline()
-
-
-class TimedStream(httpcore.NetworkStream):
-    """A connection that looks at the deadline before each of its waits."""
-
-    def __init__(self, inner: httpcore.NetworkStream) -> None:
-        self.inner = inner
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self.inner.read(max_bytes, deadline.left(httpcore.ReadTimeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        for start in range(0, len(buffer), 1 << 16):  # in pieces, or a server that reads slowly could hold us up
-            self.inner.write(buffer[start : start + (1 << 16)], deadline.left(httpcore.WriteTimeout))
+    @property
+    def stale(self) -> bool:
+        """Whether an idle connection is of no more use: something came that nobody asked for, most likely its end."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
-        self.inner.close()
+        self._socket.close()
 
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        seconds = deadline.left(httpcore.ConnectTimeout, CONNECT)
-        return TimedStream(self.inner.start_tls(ssl_context, server_hostname, seconds))
+    def _left(self) -> float:
+        seconds = self.ends - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("the exchange has taken too long")
+        return seconds
 
-    def get_extra_info(self, info: str) -> Any:
-        return self.inner.get_extra_info(info)
-
-
-class TimedBackend(httpcore.SyncBackend):
-    """The network as httpcore knows it, with deadlines."""
-
-    def connect_tcp(self, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
-        kwargs["timeout"] = deadline.left(httpcore.ConnectTimeout, CONNECT)
-        return TimedStream(super().connect_tcp(*args, **kwargs))
-
-
-def connections(origin: str) -> httpcore.ConnectionPool:
-    """A pool of connections to one server; its certificate is verified where it is asked over TLS."""
-    return httpcore.ConnectionPool(
-        # The certificates of the system, of $SSL_CERT_FILE and of the package certifi; reading them takes a moment.
-        ssl_context=httpcore.default_ssl_context() if origin.startswith("https:") else None,
-        proxy=_proxy(origin),
-        max_connections=CONNECTIONS,
-        keepalive_expiry=KEEP_ALIVE,
-        network_backend=TimedBackend(),
-    )
+    def _tunnel(self, host: str, port: int) -> None:
+        """Ask the proxy to pass on everything that follows."""
+        name = f"[{host}]" if ":" in host else host
+        self.send(f"CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n".encode() + self.greeting + b"\r\n")
+        said = b""
+        while b"\r\n\r\n" not in said and len(said) < _PIECE:
+            part = self._socket.recv(1)  # not one byte of what follows
+            if not part:
+                break
+            said += part
+        if said.split(b" ")[1:2] != [b"200"]:
+            raise ConnectionError(f"the proxy answers {said[:60].decode('latin-1').splitlines()[:1]}")
 
 
-def _proxy(origin: str) -> httpcore.Proxy | None:
+@cache
+def _tls() -> ssl.SSLContext:
+    """The certificates of the system, of $SSL_CERT_FILE and, where it is installed, of the package certifi."""
+    context = ssl.create_default_context()
+    if find_spec("certifi") is not None:
+        import certifi
+
+        context.load_verify_locations(certifi.where())
+    return context
+
+
+def _proxy(scheme: str, host: str) -> str | None:
     """The proxy that the environment prescribes for this host, if any; never for this machine itself."""
-    parts = urlsplit(origin)
-    host = parts.hostname or ""
     if host in ("localhost", "::1") or host.startswith("127.") or proxy_bypass(host):
         return None
-    address = getproxies().get(parts.scheme)
-    if not address:
-        return None
-    proxy = urlsplit(address if "://" in address else f"http://{address}")
-    auth = (proxy.username, proxy.password or "") if proxy.username else None
-    return httpcore.Proxy(f"{proxy.scheme}://{proxy.hostname}:{proxy.port or 80}", auth=auth)
+    address = getproxies().get(scheme)
+    return None if not address else address if "://" in address else f"http://{address}"
+
+
+def _credentials(proxy: str) -> bytes:
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return b""
+    secret = b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode())
+    return b"Proxy-Authorization: Basic " + secret + b"\r\n"

@@ -28,13 +28,11 @@ def run_init(args: argparse.Namespace) -> None:
     import os
     import sys
 
-    from dfml.apis.loading import need_httpcore, secret_headers
+    from dfml.apis.discovery import Found, discover
+    from dfml.apis.loading import secret_headers
     from dfml.apis.manifest import manifest_text
     from dfml.errors import ConfigError
     from dfml.files import write_whole
-
-    need_httpcore("dfml apis init")
-    from dfml.apis.discovery import Found, discover
 
     headers = {}
     for line in args.header:
