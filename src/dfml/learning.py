@@ -168,8 +168,9 @@ def _check_reachable(apis: Sequence[BlackBox]) -> None:
     with ThreadPoolExecutor(min(64, len(apis))) as pool:
         problems = list(pool.map(problem, apis))
     if all(problems):
-        all_of_them = f", nor can any of the {len(apis)} APIs" if len(apis) > 1 else ""
-        raise Unreachable(f"{problems[0]}{all_of_them}; see that they are up and that the addresses are right")
+        first = str(problems[0])
+        what = f"none of the {len(apis)} APIs can be asked (the first: {first})" if len(apis) > 1 else first
+        raise Unreachable(f"{what}; see that they are up and that the addresses are right")
 
 
 def _preset(presets: dict[str, Any], name: str | None) -> Any:

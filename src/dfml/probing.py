@@ -26,7 +26,8 @@ RADII = (PAPER, 0.05, 0.5, 2.0)
 """lengths of a probe in [0, 1] pixel space: the paper's mu first"""
 QUERIES = 1 + 1 + BATCH + len(RADII)
 """one image, the same again, a batch, and one for each radius"""
-AT_ONCE = 16
+AT_ONCE = 4
+"""servers that are probed side by side: more would measure each other's load"""
 
 
 @dataclass(frozen=True, kw_only=True)

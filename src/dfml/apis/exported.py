@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
 from torch import Tensor
@@ -74,6 +75,8 @@ def _run(program: _Program, images: Tensor) -> Tensor:
 
 
 def _open(path: Path) -> _Program:
+    if not is_zipfile(path):  # of which torch would also tell standard error
+        raise ConfigError(f"{path}: not a readable .pt2 file of torch.export (it is no archive)")
     try:
         program = torch.export.load(path)
     except Exception as error:
@@ -98,4 +101,5 @@ def _batch(size: Any, ranges: Any) -> tuple[int, int]:
     if bounds is None:
         return 1, BATCH
     least = max(1, int(bounds.lower))
-    return least, max(least, min(BATCH, int(bounds.upper)) if bounds.upper.is_finite else BATCH)
+    most = int(bounds.upper) if bounds.upper < BATCH else BATCH  # it may be infinite
+    return least, max(least, most)

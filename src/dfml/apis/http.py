@@ -74,6 +74,13 @@ class Host:
             message = Message(message.method, target, message.headers, message.body)
         raise Refused(f"{self.origin} redirects in circles; correct the address")
 
+    def knock(self, *, seconds: float) -> None:
+        """Return if the server lets us connect; else `Unreachable`. Nothing is sent."""
+        try:
+            self._wire(time.monotonic() + seconds).close()
+        except TimeoutError:
+            raise Unreachable(f"{self.origin} did not answer in time") from None
+
     def close(self) -> None:
         """Close idle connections; the next exchange opens new ones."""
         with self._lock:

@@ -111,13 +111,11 @@ class RemoteApi:
             raise failure
 
     def reach(self) -> None:
-        """Return if the server answers HTTP at all, whatever it says; else `Unreachable`. It costs no query."""
+        """Return if there is a server at all, else `Unreachable`. Nothing is sent, so it costs no query."""
         try:
-            self.host.send(Message("GET", self.host.origin + "/"), seconds=min(self.limits.timeout, 10.0))
-        except (Unreachable, RateLimited) as error:
+            self.host.knock(seconds=min(self.limits.timeout, 10.0))
+        except Unreachable as error:
             raise self._named(error) from None
-        except ApiError:
-            return
 
     def close(self) -> None:
         """End all waiting and give the connections back, because the run ends."""

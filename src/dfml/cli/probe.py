@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(told, indent=2))
         return 1 if failed else 0
     rows = [_row(found) for found in findings]
-    titles = ("API", "classes", "takes", "answers", "decimals", "stable", "ms", "in batch", "sees")
-    console.print(table(titles, rows, shorten="API"))
+    titles = ("API", "image", "classes", "answers", "stable", "ms", "batch", "sees")
+    console.print(table(titles, rows))
     for found in failed:
         console.print(found.problem, markup=False)
     _explain(findings, console)
@@ -58,20 +58,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _row(found: "Findings") -> tuple[str, ...]:
-    size = "x".join(map(str, found.image)) + (", 8 bit" if found.levels else "")
+    """Image size and bits, classes, what an answer holds, whether it is the same twice, milliseconds an image alone and
+    in a batch, and the shortest probe that changes an answer."""
+    size = "x".join(map(str, found.image)) + " 8 bit" * bool(found.levels)
     if found.output is None:
-        return found.name, str(len(found.classes)), size, "failed", "", "", "", "", ""
-    kind = {"probs": "all scores", "top-k": f"top {found.named}", "label": "label"}[found.output]
+        return found.name, size, str(len(found.classes)), "failed", "", "", "", ""
+    exact = "exact" if found.decimals is None else f"{found.decimals} decimals"
+    kind = {"probs": f"all, {exact}", "top-k": f"top {found.named}, {exact}", "label": "label"}[found.output]
     return (
         found.name,
-        str(len(found.classes)),
         size,
+        str(len(found.classes)),
         kind,
-        "exact" if found.decimals is None and found.output != "label" else str(found.decimals or ""),
         "yes" if found.deterministic else "no",
         f"{1000 * (found.seconds or 0):.0f}",
         f"{1000 * (found.seconds_in_batch or 0):.1f}",
-        "none" if found.visible_radius is None else f"from {found.visible_radius:g}",
+        "nothing" if found.visible_radius is None else f"{found.visible_radius:g}",
     )
 
 
