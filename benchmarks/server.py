@@ -16,8 +16,8 @@ from typing import Any
 
 import tomli_w
 import torch
+from benchmarks.endpoint import serving
 from benchmarks.ledger import conv4
-from benchmarks.live import serving
 
 import dfml
 from dfml.apis.http import Message
