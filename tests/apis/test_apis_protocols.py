@@ -3,25 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from strangers import CLASSES, hf, model, serving, tf, v2
 
 from dfml.apis.blackbox import Streaming
-from dfml.apis.loading import load_apis
 from dfml.errors import BadAnswer
-
-
-def manifest(folder, url, protocol, *lines, name="zoo", classes=CLASSES):
-    path = folder / "apis.toml"
-    path.write_text(
-        f"[apis.{name}]\nprotocol = '{protocol}'\nurl = '{url}'\nmodel = 'm'\nclasses = {list(classes)}\n"
-        "image = [3, 4, 4]\n" + "\n".join(lines)
-    )
-    return path
-
-
-def load(*args, **kwargs):
-    (api,) = load_apis(manifest(*args, **kwargs))
-    return api
+from strangers import hf, load, model, serving, tf, v2
 
 
 @pytest.fixture

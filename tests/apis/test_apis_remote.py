@@ -9,8 +9,6 @@ from email.utils import formatdate
 import numpy as np
 import pytest
 import torch
-from strangers import hf, model, serving, v2
-from test_apis_protocols import load, manifest
 
 from dfml.apis import patience
 from dfml.apis.http import MAX_BYTES, Reply
@@ -18,6 +16,7 @@ from dfml.apis.ledger import Ledger, Metered
 from dfml.apis.loading import load_apis
 from dfml.apis.patience import wait_asked_for
 from dfml.errors import ConfigError, Garbled, RateLimited, Refused, Unreachable
+from strangers import hf, load, manifest, model, serving, v2
 
 QUICK = "limits.timeout = 5"
 ONE_BY_ONE = "limits.images_per_request = 1"

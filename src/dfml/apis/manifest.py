@@ -19,7 +19,7 @@ limits = { rate = 10 }
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +34,7 @@ from dfml.config import from_mapping, nearest, to_mapping
 from dfml.errors import ConfigError
 from dfml.files import write_whole
 from dfml.nets import Arch
+from dfml.schema import schema_of
 
 NAMES = ("apis.toml", "zoo.toml")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -133,6 +134,28 @@ def read_manifest(path: Path) -> tuple[dict[str, ApiEntry], dict[str, Any]]:
     return entries, tables.get("zoo", {})
 
 
+def manifest_schema() -> dict[str, Any]:
+    """The JSON schema of a manifest. Required keys are not in it, because `[defaults]` may hold them."""
+    entry = schema_of(ApiEntry)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "apis.toml of dfml",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["apis"],
+        "properties": {
+            "defaults": entry | {"description": "keys that every API inherits"},
+            "apis": {
+                "type": "object",
+                "minProperties": 1,
+                "propertyNames": {"pattern": f"^{_SAFE_NAME.pattern}$"},
+                "additionalProperties": entry,
+            },
+            "zoo": {"type": "object", "description": "how a zoo was built; written by dfml zoo build"},
+        },
+    }
+
+
 def _merged(defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
     """The defaults under the API's own keys, group by group."""
     both = {**defaults, **table}
@@ -198,6 +221,23 @@ def write_manifest(path: Path, entries: Mapping[str, ApiEntry], *, zoo: Mapping[
     tables: dict[str, Any] = {"zoo": dict(zoo)} if zoo else {}
     tables["apis"] = {name: entry_table(entry) for name, entry in entries.items()}
     write_whole(path, tomli_w.dumps(tables).encode())
+
+
+def manifest_text(entries: Mapping[str, ApiEntry], *, headers: Mapping[str, str], notes: Iterable[str]) -> str:
+    """A manifest for people: what is still open on top, keys that all APIs share in `[defaults]`."""
+    tables = {name: entry_table(entry) for name, entry in entries.items()}
+    first = next(iter(tables.values()), {})
+    shared = [
+        key
+        for key in first
+        if key not in ("model", "classes") and all(t.get(key) == first[key] for t in tables.values())
+    ]
+    defaults = {key: first[key] for key in shared} if len(tables) > 1 else {}
+    if headers:
+        defaults["headers"] = dict(headers)
+    own = {name: {key: value for key, value in t.items() if key not in defaults} for name, t in tables.items()}
+    lines = [f"# to do: {note}\n" for note in notes]
+    return "".join(lines) + tomli_w.dumps(({"defaults": defaults} if defaults else {}) | {"apis": own})
 
 
 def entry_table(entry: ApiEntry) -> dict[str, Any]:

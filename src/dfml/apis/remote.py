@@ -66,6 +66,8 @@ class RemoteApi:
         self.gate = Gate(self.limits)
         self.batch = min(self.limits.images_per_request, wire.most or self.limits.images_per_request)
         """images that go into a request; less than at first where the server found that too large"""
+        self.last: Scores | None = None
+        """the scores of the latest answer as they came, for whoever wants to know what this API sends"""
         self._headers = dict(headers or {})
         self._redact = Redactor([*secrets, *(secret.reveal() for secret in self._headers.values())])
         self._proven = threading.Event()
@@ -175,6 +177,7 @@ class RemoteApi:
         judge(reply)
         scores = self.wire.scores(reply, len(images))
         self.gate.answered()
+        self.last = scores
         return probabilities(self.spec, self.output, scores, len(images))
 
     def _named(self, error: ApiError) -> ApiError:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from dfml.errors import DfmlError
 
-VERBS = ("demo", "zoo", "serve", "learn", "evaluate", "adapt", "predict", "ledger", "images")
+VERBS = ("demo", "zoo", "serve", "apis", "probe", "learn", "evaluate", "adapt", "predict", "ledger", "images")
 
 
 class Parser(argparse.ArgumentParser):

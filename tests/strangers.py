@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 from PIL import Image
 
+from dfml.apis.loading import load_apis
+
 CLASSES = ("ant", "bee", "cat")
 WEIGHTS = np.random.default_rng(3).normal(size=(3 * 4 * 4, 3))
 
@@ -160,3 +162,19 @@ def hf(request):
     (probs,) = model(decoded(file)[None])
     ranked = sorted(zip(CLASSES, probs.tolist(), strict=True), key=lambda pair: -pair[1])
     return 200, {}, [{"label": label, "score": score} for label, score in ranked[:top]]
+
+
+def manifest(folder, url, protocol, *lines, name="zoo", classes=CLASSES):
+    """A manifest with one API at `url`."""
+    path = folder / "apis.toml"
+    path.write_text(
+        f"[apis.{name}]\nprotocol = '{protocol}'\nurl = '{url}'\nmodel = 'm'\nclasses = {list(classes)}\n"
+        "image = [3, 4, 4]\n" + "\n".join(lines)
+    )
+    return path
+
+
+def load(*args, **kwargs):
+    """The API of that manifest."""
+    (api,) = load_apis(manifest(*args, **kwargs))
+    return api
