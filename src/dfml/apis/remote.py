@@ -19,7 +19,7 @@ from dfml.apis.limits import Limits
 from dfml.apis.patience import Asking, Attempt, Gate, Shut, TooLarge, judge
 from dfml.apis.scores import OutputConfig, Scores, probabilities
 from dfml.apis.secrets import Redactor, Secret
-from dfml.errors import ApiError, BadAnswer, Garbled, RateLimited, Refused, Unreachable
+from dfml.errors import ApiError, BadAnswer, ConfigError, Garbled, RateLimited, Refused, Unreachable
 
 FORM_TRIES = 3
 """how often a form that a server may not know is tried before the next one; a fault may have been the reason"""
@@ -129,6 +129,8 @@ class RemoteApi:
             answer = self._persist(images, known) if known else self._discover(images)
         except ApiError as error:
             raise self._named(error) from None
+        except ConfigError as error:
+            raise ConfigError(self._redact(str(error))) from None
         self._proven.set()
         return answer
 
