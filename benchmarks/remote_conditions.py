@@ -15,7 +15,7 @@ from typing import Any
 
 import tomli_w
 import torch
-from benchmarks.live import serving
+from benchmarks.endpoint import serving
 
 import dfml
 from dfml.apis.manifest import read_manifest

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md")
+PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/serving.md")
 
 
 def found(names: list[str], *, head: str, shot: int) -> list[dict[str, Any]]:

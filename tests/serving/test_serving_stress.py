@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tomli_w
+from live import serving, write_remote
 from safetensors.torch import load_file
 
 import dfml
@@ -20,7 +21,7 @@ from dfml.apis.ledger import spending
 from dfml.engine.pool import cores
 from dfml.errors import Unreachable
 from dfml.events import ApiFailed, Step
-from live import serving, write_remote
+from dfml.recovery import pool
 
 KILLING = Path(__file__).with_name("killing_remote.py")
 FAULTS = ("--fail-rate", "0.2", "--hang-ms", "20000", "--fail-seed", "1")
@@ -46,6 +47,12 @@ WAYS = {
     "tf_serving": {"input": {"encoding": "png"}, "limits": {"timeout": 1.0, "images_per_request": 4}},
     "huggingface": {"limits": {"timeout": 1.0}},
 }
+
+
+@pytest.fixture(autouse=True)
+def _short_rests(monkeypatch):
+    """An API that failed is tried again soon, or these tests would mostly wait."""
+    monkeypatch.setattr(pool, "REST", 0.5)
 
 
 def counts(run: Path) -> dict[str, int]:
@@ -159,14 +166,16 @@ def test_a_server_that_dies_in_the_middle_takes_only_its_own_apis_along(tiny_zoo
         tables = tomllib.loads(manifest.read_text())
         tables["apis"][names[0]]["url"] = lasting.url
         manifest.write_text(tomli_w.dumps(tables))
-        command = [sys.executable, "-m", "dfml", "learn", manifest, "--out", tmp_path / "run", "--budget", "1000"]
-        settings = [part for setting in CHORUS for part in ("--set", setting)]
-        with subprocess.Popen([*command, *settings], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as learning:
-            while learning.poll() is None and min(dying.stats()["apis"][name]["answered"] for name in names[1:]) < 1:
+
+        def strike() -> None:
+            while min(dying.stats()["apis"][name]["answered"] for name in names[1:]) < 1:
                 time.sleep(0.02)
             dying.process.kill()
-            said, _ = learning.communicate(timeout=120)
-        assert learning.returncode == 0, said
+
+        killer = threading.Thread(target=strike)
+        killer.start()
+        dfml.learn(manifest, tmp_path / "run", settings=CHORUS, budget=1000)
+        killer.join()
         assert lasting.stats()["answered"] == counts(tmp_path / "run")[names[0]] == 64
     assert {line["api"] for line in failures(tmp_path / "run")} == set(names[1:])
     spent = counts(tmp_path / "run")

@@ -19,6 +19,8 @@ from dfml.errors import ConfigError, Garbled, Refused, Unreachable
 MAX_REDIRECTS = 3
 KEEP_ALIVE = 4.0
 """seconds an idle connection is kept: less than the 5 after which common servers close theirs"""
+AT_ONCE = 1 << 19
+"""bytes of a body that is cheaper to copy than to send by itself"""
 CONNECTIONS = 64
 """to one server at once"""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e\x80-\xff]*")
@@ -113,7 +115,8 @@ class Host:
             target = message.url if wire.through_proxy else _path(message.url)
             start = f"{message.method} {target} HTTP/1.1\r\n".encode("ascii")
             greeting = wire.greeting if wire.through_proxy else b""
-            wire.send(start + greeting + head.encode("latin-1"), *([message.body] if message.body else []))
+            top = start + greeting + head.encode("latin-1")
+            wire.send(*((top, message.body) if len(message.body) > AT_ONCE else (top + message.body,)))
             response = read_response(wire.receive)
         except BaseException:
             wire.close()

@@ -89,8 +89,9 @@ class RemoteApi:
         failure: BaseException | None = None
         with ThreadPoolExecutor(self.limits.concurrency, f"dfml {self.spec.name}") as pool:
             while (waiting and failure is None) or running:
-                # The first request goes alone: if the manifest is wrong, one refusal is enough.
-                room = self.limits.concurrency if self._proven.is_set() else 1
+                # The first request goes alone: if the manifest is wrong, one refusal is enough. Later, twice as many as
+                # can be under way are handed over, so that no connection is idle while answers are kept here.
+                room = 2 * self.limits.concurrency if self._proven.is_set() else 1
                 while waiting and failure is None and len(running) < room:
                     rows = _cut(waiting, self.batch)
                     running[pool.submit(self._ask, ready[rows.start : rows.stop])] = rows
@@ -105,6 +106,8 @@ class RemoteApi:
                         waiting.appendleft(rows)
                     else:
                         failure = failure or error
+                if failure is not None:
+                    running = {future: rows for future, rows in running.items() if not future.cancel()}
                 if answers:  # what came together is kept together
                     yield answered, torch.cat(answers)
         if failure is not None:

@@ -16,6 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 CONNECT = 10.0
 """seconds in which a server has to accept a connection"""
 _PIECE = 1 << 16
+_MOMENT = 0.02
 
 
 class Wire:
@@ -25,7 +26,7 @@ class Wire:
     """
 
     def __init__(self, origin: str, ends: float) -> None:
-        self.ends, self.used = ends, 0.0
+        self.ends, self.used, self._timeout = ends, 0.0, (0.0, 0.0)
         """`used` is when the last exchange on it was over"""
         parts = urlsplit(origin)
         host, port = parts.hostname or "", parts.port or 0
@@ -49,12 +50,12 @@ class Wire:
     def send(self, *parts: bytes) -> None:
         """All of the parts, one after the other."""
         for part in parts:
-            self._socket.settimeout(self._left())
+            self._hurry()
             self._socket.sendall(part)
 
     def receive(self) -> bytes:
         """Some bytes that have come; none at the end of the connection."""
-        self._socket.settimeout(self._left())
+        self._hurry()
         return self._socket.recv(_PIECE)
 
     @property
@@ -66,6 +67,14 @@ class Wire:
 
     def close(self) -> None:
         self._socket.close()
+
+    def _hurry(self) -> None:
+        """Let the next wait end when the exchange does; a setting of a moment ago is near enough."""
+        ends, set_at = self._timeout
+        now = time.monotonic()
+        if ends != self.ends or now - set_at > _MOMENT:
+            self._socket.settimeout(self._left())
+            self._timeout = self.ends, now
 
     def _left(self) -> float:
         seconds = self.ends - time.monotonic()
