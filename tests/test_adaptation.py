@@ -27,7 +27,7 @@ HEADS = ("finetune", "prototype", "prototype+finetune", "answers")
 def init():
     """An untrained network, with random heads for four imaginary APIs."""
     spec, rng = NetSpec(width=8, size=16, way=3), stream(0, "voices")
-    voices = Voices(torch.randn(20, 8, generator=rng), torch.zeros(20), torch.full((4, 5), 0.2))
+    voices = Voices(torch.randn(20, 8, generator=rng), torch.zeros(20), torch.zeros(8), torch.full((4, 5), 0.2))
     return Initialisation(Net(spec).init(stream(0, "init")), spec, voices=voices)
 
 

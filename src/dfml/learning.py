@@ -18,7 +18,7 @@ from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.config import nearest, override, to_mapping
 from dfml.errors import ApiError, ConfigError, Unreachable
-from dfml.events import Event, LearningFinished
+from dfml.events import ApiJoined, Event, LearningFinished
 from dfml.initialisation import Initialisation
 from dfml.methods import Method, Workplace, find_method
 from dfml.runs import RunFolder
@@ -82,6 +82,8 @@ def learn(
             own = min((b for b in (budget_per_api, api.spec.terms.budget) if b is not None), default=None)
             ledger = Ledger(ledger_path(run.path, api.spec.name), budget=own, shared=shared)
             metered.append(Metered(api, open_files.enter_context(ledger)))
+            known = api.spec
+            emit(ApiJoined(api=known.name, classes=known.classes, image=known.image, accuracy=known.accuracy))
         started = time.monotonic()
         place = Workplace(metered, run, seed, emit, budget, budget_per_api)
         learned = chosen.run(config, place)
