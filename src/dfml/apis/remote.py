@@ -87,7 +87,8 @@ class RemoteApi:
         ready = prepare(self.spec, images).detach()
         waiting, running = deque([range(len(ready))] if len(ready) else []), dict[Future[Tensor], range]()
         failure: BaseException | None = None
-        with ThreadPoolExecutor(self.limits.concurrency, f"dfml {self.spec.name}") as pool:
+        pool = ThreadPoolExecutor(self.limits.concurrency, f"dfml {self.spec.name}")
+        try:
             while (waiting and failure is None) or running:
                 # The first request goes alone: if the manifest is wrong, one refusal is enough. Later, twice as many as
                 # can be under way are handed over, so that no connection is idle while answers are kept here.
@@ -110,6 +111,11 @@ class RemoteApi:
                     running = {future: rows for future, rows in running.items() if not future.cancel()}
                 if answers:  # what came together is kept together
                     yield answered, torch.cat(answers)
+        except KeyboardInterrupt:
+            self.gate.stop()  # nobody waits for a server to come back
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)  # also when nobody wants the rest: no more is sent
         if failure is not None:
             raise failure
 
