@@ -240,3 +240,12 @@ def test_an_interrupted_run_stops_at_once_and_can_be_resumed(tmp_path):
         with pytest.raises((Enough, DfmlError)):
             dfml.learn(path, tmp_path / "run", settings=SMALL, budget=60, on_event=stop)
     assert spending(tmp_path / "run")["apis"]["api-1"]["queries"] == 30
+
+
+def test_a_servers_words_are_printed_as_they_are(tmp_path, capsys):
+    """Not as markup, in which a closing tag without an opening one would be an error."""
+    with serving(lambda request: (400, {}, {"error": "[/red] no [b] such [link=x]tensor"})) as server:
+        path = manifest(tmp_path, [server.url])
+        assert main(["learn", str(path), "--budget", "30", "--out", str(tmp_path / "run")]) == 1
+    out = " ".join("".join(capsys.readouterr()).split())
+    assert "[/red] no [b] such [link=x]tensor" in out

@@ -110,6 +110,14 @@ def test_a_missing_variable_is_one_sentence():
         expand("${X}", {}, where="here")
 
 
+def test_an_address_that_is_none_is_not_repeated(tmp_path, monkeypatch):
+    monkeypatch.setenv("API_KEY", "k")
+    monkeypatch.setenv("PATH_KEY", "hunter2-s3same")
+    with pytest.raises(ConfigError, match="is no address") as caught:
+        load_apis(manifest(tmp_path, "nonsense"))
+    assert not leaks(str(caught.value))
+
+
 def test_a_header_that_http_forbids_is_not_repeated(tmp_path, monkeypatch):
     import torch
 

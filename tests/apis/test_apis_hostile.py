@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dfml.apis.blackbox import ApiSpec, check_answer
+from dfml.apis.discovery import from_tf_metadata, from_v2_metadata
 from dfml.apis.http import Reply
 from dfml.apis.huggingface import HuggingFace
 from dfml.apis.inference_v2 import InferenceV2
@@ -17,7 +18,7 @@ from dfml.apis.patience import judge, wait_asked_for
 from dfml.apis.pixels import InputConfig
 from dfml.apis.scores import OutputConfig, probabilities
 from dfml.apis.tf_serving import TfServing
-from dfml.errors import ApiError
+from dfml.errors import ApiError, ConfigError
 
 SPEC = ApiSpec(name="toy", classes=("ant", "bee", "cat"), image=(3, 4, 4))
 WIRES = {"inference_v2": InferenceV2, "tf_serving": TfServing, "huggingface": HuggingFace}
@@ -162,6 +163,42 @@ def test_hostile_complaints(status, body, after):
         check_sentence(error)
     wait = wait_asked_for(reply, 0.0)
     assert wait is None or 0 <= wait < math.inf
+
+
+TENSORS = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"name": leaves, "datatype": leaves, "shape": st.lists(leaves, max_size=5) | leaves}
+    )
+    | leaves,
+    max_size=3,
+)
+
+
+@quick
+@given(
+    told=st.fixed_dictionaries(
+        {},
+        optional={
+            "inputs": TENSORS | leaves,
+            "outputs": TENSORS | leaves,
+            "parameters": st.fixed_dictionaries(
+                {}, optional=dict.fromkeys(("classes", "encodings", "top_k", "decimals", "output"), trees)
+            ),
+            "metadata": st.recursive(trees, lambda t: st.dictionaries(st.just("signature_def"), t), max_leaves=3),
+        },
+    )
+    | trees
+)
+def test_hostile_metadata(told):
+    """Whatever a server says of itself, an entry comes out that says which of it the user has to check."""
+    for read in (from_v2_metadata, from_tf_metadata):
+        try:
+            entry, left_open = read("http://h", "m", told)
+        except ConfigError as error:
+            check_sentence(error)
+        else:
+            assert len(entry.classes) >= 2
+            assert all(len(note) < 300 for note in left_open)
 
 
 def test_the_fuzzer_also_finds_right_answers():

@@ -345,6 +345,17 @@ def test_what_was_answered_before_a_failure_is_kept_and_never_asked_for_again(tm
         assert ledger.queries == sum(answered) == 30
 
 
+def test_when_nobody_wants_the_rest_no_more_is_sent(tmp_path, rng):
+    """Such as when the disk is full: what is under way ends, what only waits for its turn is never sent."""
+    with serving(v2) as server:
+        api = load(tmp_path, server.url, "inference_v2", ONE_BY_ONE, "limits.concurrency = 2")
+        answers = api.stream(torch.rand(40, 3, 4, 4, generator=rng))
+        next(answers)
+        next(answers)
+        answers.close()
+        assert len(server.requests) <= 1 + 2 + 2 + 2, "the first, those answered since, and those under way"
+
+
 def test_a_dead_server_is_named_with_its_address(tmp_path, images):
     with serving(v2) as server:
         url = server.url

@@ -13,7 +13,7 @@ from dfml.apis.pixels import InputConfig
 from dfml.apis.reading import read_json, shown
 from dfml.apis.scores import OutputConfig
 from dfml.apis.secrets import Redactor, Secret
-from dfml.errors import ConfigError, Garbled, Refused
+from dfml.errors import ConfigError, Garbled, Refused, Unreachable
 
 Server = Literal["inference_v2", "tf_serving", "huggingface"]
 IMAGE = (3, 32, 32)
@@ -44,14 +44,18 @@ class Enquiry:
     def __init__(self, url: str, headers: Mapping[str, Secret]) -> None:
         self.url, self.host = url.rstrip("/"), Host(origin_of(url))
         self._headers = {name: secret.reveal() for name, secret in headers.items()}
+        self._redact = Redactor(self._headers.values())
 
     def look(self, path: str, method: str = "GET") -> Any:
         """The JSON at `path`, or None where the server has none there; `Unreachable` if it does not answer at all."""
         body = b"{}" if method == "POST" else b""
         headers = {**self._headers, "Content-Type": "application/json"} if body else self._headers
-        reply = self.host.send(Message(method, self.url + path, headers, body), seconds=SECONDS)
+        try:
+            reply = self.host.send(Message(method, self.url + path, headers, body), seconds=SECONDS)
+        except (Refused, Unreachable) as error:
+            raise type(error)(self._redact(str(error))) from None
         if reply.status in (401, 403):
-            told = Redactor(self._headers.values())(complaint(reply.body))
+            told = self._redact(complaint(reply.body))
             raise Refused(f"{self.url} does not let us in: it answered {reply.status}{told}; see --header")
         if not 200 <= reply.status < 300:
             return None

@@ -58,7 +58,7 @@ class InferenceV2:
         described, raw = self._tensor(images, binary=form == "binary")
         told: dict[str, Any] = {"inputs": [described]}
         if self.output.classification:
-            wanted = {"name": self.output.name or "output", "parameters": {"classification": self.output.top_k or 1}}
+            wanted = {"name": self.output.name, "parameters": {"classification": self.output.top_k or 1}}
             told["outputs"] = [wanted]
         elif self.output.name is not None:
             told["outputs"] = [{"name": self.output.name}]

@@ -16,7 +16,7 @@ from dfml.apis.manifest import REMOTE, ApiEntry, entry_spec, find_manifest, read
 from dfml.apis.module import ModuleApi
 from dfml.apis.onnx import OnnxApi
 from dfml.apis.pixels import InputConfig, arranged
-from dfml.apis.secrets import Secret, expand, references
+from dfml.apis.secrets import Redactor, Secret, expand, references
 from dfml.config import nearest
 from dfml.errors import ConfigError
 from dfml.nets import NetSpec
@@ -71,7 +71,11 @@ def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) ->
     }
     environment = os.environ
     url = expand(entry.url or "", environment, where=f"{where}: url").rstrip("/")
-    origin = origin_of(url)
+    secrets = references(entry.url or "", environment)
+    try:
+        origin = origin_of(url)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {Redactor(secrets)(str(error))}") from None
     model = None if entry.model is None else quote(entry.model, safe="/" if entry.protocol == "huggingface" else "")
     version = None if entry.version is None else quote(entry.version, safe="")
     wire = wires[entry.protocol](url, model, version, entry.input, entry.output)
@@ -82,7 +86,7 @@ def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) ->
         output=entry.output,
         limits=entry.limits,
         headers=secret_headers(entry.headers, environment, where),
-        secrets=references(entry.url or "", environment),
+        secrets=secrets,
     )
 
 

@@ -204,6 +204,8 @@ def _checked(entry: ApiEntry, where: str) -> ApiEntry:
         raise ConfigError(f"{where}: huggingface takes files, not {entry.input.encoding}; use png or jpeg")
     if entry.protocol == "huggingface" and entry.input.encoding is None:
         entry = replace(entry, input=replace(entry.input, encoding="png"))
+    if entry.output.classification and (entry.output.name is None or entry.protocol != "inference_v2"):
+        raise ConfigError(f"{where}: output.classification goes with inference_v2 and needs output.name; add it")
     entry.input.check(entry.image[0], where)
     return entry
 

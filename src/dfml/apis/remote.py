@@ -19,7 +19,7 @@ from dfml.apis.limits import Limits
 from dfml.apis.patience import Asking, Attempt, Gate, Shut, TooLarge, judge
 from dfml.apis.scores import OutputConfig, Scores, probabilities
 from dfml.apis.secrets import Redactor, Secret
-from dfml.errors import ApiError, BadAnswer, Garbled, RateLimited, Refused, Unreachable
+from dfml.errors import ApiError, BadAnswer, ConfigError, Garbled, RateLimited, Refused, Unreachable
 
 FORM_TRIES = 3
 """how often a form that a server may not know is tried before the next one; a fault may have been the reason"""
@@ -87,7 +87,8 @@ class RemoteApi:
         ready = prepare(self.spec, images).detach()
         waiting, running = deque([range(len(ready))] if len(ready) else []), dict[Future[Tensor], range]()
         failure: BaseException | None = None
-        with ThreadPoolExecutor(self.limits.concurrency, f"dfml {self.spec.name}") as pool:
+        pool = ThreadPoolExecutor(self.limits.concurrency, f"dfml {self.spec.name}")
+        try:
             while (waiting and failure is None) or running:
                 # The first request goes alone: if the manifest is wrong, one refusal is enough. Later, twice as many as
                 # can be under way are handed over, so that no connection is idle while answers are kept here.
@@ -110,6 +111,11 @@ class RemoteApi:
                     running = {future: rows for future, rows in running.items() if not future.cancel()}
                 if answers:  # what came together is kept together
                     yield answered, torch.cat(answers)
+        except KeyboardInterrupt:
+            self.gate.stop()  # nobody waits for a server to come back
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)  # also when nobody wants the rest: no more is sent
         if failure is not None:
             raise failure
 
@@ -132,6 +138,8 @@ class RemoteApi:
             answer = self._persist(images, known) if known else self._discover(images)
         except ApiError as error:
             raise self._named(error) from None
+        except ConfigError as error:
+            raise ConfigError(self._redact(str(error))) from None
         self._proven.set()
         return answer
 

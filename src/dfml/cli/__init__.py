@@ -11,7 +11,20 @@ from typing import NoReturn
 
 from dfml.errors import DfmlError
 
-VERBS = ("demo", "zoo", "serve", "apis", "probe", "learn", "evaluate", "adapt", "predict", "ledger", "images", "report")
+VERBS = (
+    "demo",
+    "zoo",
+    "serve",
+    "apis",
+    "probe",
+    "learn",
+    "evaluate",
+    "adapt",
+    "predict",
+    "ledger",
+    "images",
+    "report",
+)
 
 
 class Parser(argparse.ArgumentParser):
