@@ -104,12 +104,11 @@ def conditions_table() -> str:
         "ten+ten": "those 10 and 10 useless or hostile ones",
         "forests": "15 forests alone",
     }
-    lines = ["| teachers, 1,000 queries each | head | 1-shot | 5-shot | seeds |", "|---|---|---|---|---|"]
+    lines = ["| teachers, 1,000 queries each | 1-shot | 5-shot | seeds |", "|---|---|---|---|"]
     for name, title in titles.items():
         names = runs(f"conditions-{name}")
-        for head in ("prototype", "answers"):
-            cells = " | ".join(cell(names, head=head, shot=shot) for shot in (1, 5))
-            lines.append(f"| {title} | {head} | {cells} | {len(names)} |")
+        cells = " | ".join(cell(names, head="prototype", shot=shot) for shot in (1, 5))
+        lines.append(f"| {title} | {cells} | {len(names)} |")
     return "\n".join(lines)
 
 
