@@ -38,7 +38,7 @@ class Nearest(NamedTuple):
     """The nearest of many images to each of a few."""
 
     value: Tensor  # (n,)
-    index: Tensor  # (n,)
+    place: Tensor  # (n,) its number
 
 
 def nearest_pixels(images: Tensor, among: Tensor) -> Nearest:
@@ -87,7 +87,7 @@ def measure_privacy(cell: Cell, run: Path, zoos: "Zoos", data: Path | None, out:
             sums.setdefault(f"ssim, {what}", []).append(structure.value)
             if what == "learned from":
                 closest = structure.value.argsort(descending=True)[:8]
-                pairs.append(torch.cat([some[closest], known[structure.index[closest]]]))
+                pairs.append(torch.cat([some[closest], known[structure.place[closest]]]))
     (out / "images").mkdir(parents=True, exist_ok=True)
     sheet = (torch.cat(pairs) * 255).round().to(torch.uint8)
     contact_sheet(sheet, columns=8).save(out / "images" / f"{cell.stem}.png")

@@ -80,7 +80,7 @@ def run_job(job: Job, report: Report) -> list[str | None]:
     failures: list[str | None] = []
     for number, cell in enumerate(job.cells):
         try:
-            outcome = run_cell(cell, job.place, lambda done, n=number: report((n + done) / len(job.cells)))
+            outcome = run_cell(cell, job.place, partial(_report_part, report, number, len(job.cells)))
             job.place.results.keep(cell, outcome)
             failures.append(None)
         except DfmlError as error:
@@ -90,6 +90,10 @@ def run_job(job: Job, report: Report) -> list[str | None]:
         if failures[-1] is not None:
             job.place.results.keep_failure(cell, failures[-1])
     return failures
+
+
+def _report_part(report: Report, number: int, total: int, done: float) -> None:
+    report((number + done) / total)
 
 
 def run_cell(cell: Cell, place: Place, report: Report) -> dict[str, Any]:
@@ -108,7 +112,7 @@ def run_cell(cell: Cell, place: Place, report: Report) -> dict[str, Any]:
     if cell.measure == "privacy":
         measures = measure_privacy(cell, place.runs / cell.run_name, place.zoos, place.data, place.results.folder)
     else:
-        heads = {head: HeadConfig(head=head) for head in cell.evaluation.heads}
+        heads: dict[str, HeadConfig] = {head: HeadConfig(head=head) for head in cell.evaluation.heads}
         scorers = {head: scorer(init, Protocol(head=config)) for head, config in heads.items()}
         shape = input_shape(init)
         results = _evaluate(cell, scorers, heads, place.data, shape, lambda done: report(0.5 + done / 2))

@@ -169,12 +169,9 @@ def _measures(table: Loaded) -> tuple[list[str], list[list[str]]]:
         return titles, rows
     rows = []
     for line in table.lines:
-        means = [
-            f"{sum(cell['measures'][name] for cell in line.finished) / len(line.finished):.3f}"
-            if line.finished
-            else "-"
-            for name in names
-        ]
+        seeds = max(1, len(line.finished))
+        sums = [sum(cell["measures"][name] for cell in line.finished) for name in names]
+        means = [f"{total / seeds:.3f}" if line.finished else "-" for total in sums]
         rows.append([f"`{line.row}`", line.label, *means, f"{len(line.finished)} of {line.expected}"])
     return ["row", "what", *names, "seeds"], rows
 
