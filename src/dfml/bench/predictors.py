@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from dfml.apis.blackbox import BlackBox
@@ -33,12 +32,12 @@ def best_api(apis: Sequence[BlackBox]) -> Predictor:
 def api_features(apis: Sequence[BlackBox]) -> Predictor:
     """The answers of all APIs, end to end, as features: the class whose mean answer is nearest in direction.
 
-    Features are log-probabilities, centred for each API, which are its logits up to a constant.
+    Features are log-probabilities, centred for each API: its logits up to a constant, cut off below.
     """
 
     def features(images: Tensor) -> Tensor:
         logs = [api(images).clamp_min(FLOOR).log() for api in apis]
-        return torch.cat([F.normalize(log - log.mean(1, keepdim=True), dim=1) for log in logs], dim=1)
+        return torch.cat([log - log.mean(1, keepdim=True) for log in logs], dim=1)
 
     def predict(episode: Episode) -> Tensor:
         way = len(episode.classes)
