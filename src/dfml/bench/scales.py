@@ -78,6 +78,7 @@ _MEETING = (
     "schedule.visits_until=0.1",
     "schedule.iterations=150",
     "replay.query=10",
+    "replay.batch=2",
 )
 LAPTOP = Scale(
     name="laptop",
@@ -100,10 +101,10 @@ LAPTOP = Scale(
         "single-dfkd": (None, _RECOVERY),
         "distill-avg": (None, _RECOVERY),
         "chorus": (None, ("queries=1000", "distil.steps=1000")),
-        "real-maml": (None, ("iterations=300", "replay.query=10")),
+        "real-maml": (None, ("iterations=400", "replay.query=10", "replay.batch=2", "replay.outer_lr=0.003")),
     },
     side=32,
-    lesser_tasks=300,
+    lesser_tasks=200,
     api_counts=(1, 5, 10, 20),
     directions=(2, 5, 10, 20),
     shots=(1, 5, 10, 20),
