@@ -114,11 +114,14 @@ def all_tables(folder: Path) -> list[Loaded]:
 
 def markdown(table: Loaded) -> str:
     """One table as Markdown."""
+    return f"### {table.name}: {table.title} ({table.scale}, {table.dataset})\n\n{table_body(table)}"
+
+
+def table_body(table: Loaded) -> str:
+    """The same without a heading."""
     titles, rows = cells_of(table)
-    lines = [f"### {table.name}: {table.title} ({table.scale}, {table.dataset})", ""]
-    lines += ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(lines)
+    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def cells_of(table: Loaded) -> tuple[list[str], list[list[str]]]:
