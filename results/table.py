@@ -108,15 +108,6 @@ def spent(name: str) -> str:
     return f"{sum(totals) / len(totals):,.0f}"
 
 
-TABLES = {
-    "accuracy": accuracy_table,
-    "inductive": inductive_table,
-    "reach": reach_table,
-    "speed": speed_table,
-    "random": random_table,
-}
-
-
 def random_table() -> str:
     path = HERE / "random-baseline.json"
     if not path.exists():
@@ -132,6 +123,15 @@ def bench_table(name: str) -> str:
     """A table of `dfml bench`, as far as its cells have come in."""
     path = HERE / "tables" / f"{name}.json"
     return table_body(load_table(read_json(path), HERE)) if path.exists() else "n/a"
+
+
+TABLES = {
+    "accuracy": accuracy_table,
+    "inductive": inductive_table,
+    "reach": reach_table,
+    "speed": speed_table,
+    "random": random_table,
+}
 
 
 def filled(page: str) -> str:
