@@ -2,9 +2,10 @@
 
 import pytest
 
+from dfml.bench.catalogue import TABLES, make_table
 from dfml.bench.published import published
 from dfml.bench.scales import LAPTOP, PAPER, SCALES, SMOKE
-from dfml.bench.tables import ROWS, TABLES, make_table
+from dfml.bench.tables import ROWS
 from dfml.errors import ConfigError
 
 

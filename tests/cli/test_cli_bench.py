@@ -64,9 +64,9 @@ def test_mistakes_are_one_sentence(tmp_path, capsys):
 
 
 def test_the_price_of_the_published_setting_is_told_beforehand():
+    from dfml.bench.catalogue import make_table
     from dfml.bench.estimate import cell_cost
     from dfml.bench.scales import PAPER
-    from dfml.bench.tables import make_table
 
     rows = {row.cell.row: row.cell for row in make_table("tab:ss", PAPER).rows}
     assert cell_cost(rows["bidf-mkd"])[0] == 2_000 * 2 * 3_030_000, "3.03 million queries a set, two sets a visit"

@@ -32,10 +32,10 @@ def run(args: argparse.Namespace) -> int:
         return show(args.results or Path("results"), args.out)
     if args.results is not None:
         raise ConfigError(f"dfml bench {args.table} takes no folder besides --out; did you mean `dfml bench show`?")
+    from dfml.bench.catalogue import make_table
     from dfml.bench.cells import Results
     from dfml.bench.running import Place
     from dfml.bench.scales import SCALES
-    from dfml.bench.tables import make_table
     from dfml.bench.zoos import Zoos, check_data
 
     scale = SCALES[args.scale]
