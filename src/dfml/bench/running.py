@@ -79,6 +79,9 @@ def run_job(job: Job, report: Report) -> list[str | None]:
     """Run the cells of a job; for each, None or why it failed."""
     failures: list[str | None] = []
     for number, cell in enumerate(job.cells):
+        if job.place.results.finished(cell.stem):  # by another command, meanwhile
+            failures.append(None)
+            continue
         try:
             outcome = run_cell(cell, job.place, partial(_report_part, report, number, len(job.cells)))
             job.place.results.keep(cell, outcome)
