@@ -206,9 +206,11 @@ def _latex(text: str) -> str:
 
 
 def write_figures(table: Loaded, folder: Path) -> list[Path]:
-    """A figure as PNG and SVG, for tables that have an axis or a histogram."""
+    """A figure as PNG and SVG, for tables that have an axis or a histogram; for fig:vix the sheets of images."""
     from dfml.report.curves import curves, histogram
 
+    if table.name == "fig:vix":
+        return _sheets(table, folder)
     if table.axis is not None:
         figure = curves(table)
     elif table.name == "fig:apiacc":
@@ -221,3 +223,15 @@ def write_figures(table: Loaded, folder: Path) -> list[Path]:
     for path in paths:
         figure.savefig(path, dpi=150)
     return paths
+
+
+def _sheets(table: Loaded, folder: Path) -> list[Path]:
+    """Images that were learned from, above the nearest real ones; one sheet a cell."""
+    made = []
+    for line in table.lines:
+        for cell in line.finished:
+            sheet = table.folder / "images" / f"{cell['cell']}.png"
+            if sheet.exists():
+                made.append(folder / f"{table.stem}-{line.row}-{cell['seed']}.png")
+                made[-1].write_bytes(sheet.read_bytes())
+    return made

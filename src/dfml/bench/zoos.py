@@ -11,7 +11,6 @@ from dfml.apis.manifest import ApiEntry, cover_rate, mean_accuracy, read_manifes
 from dfml.bench.cells import Draw
 from dfml.bench.zoo import ZooConfig
 from dfml.config import to_mapping
-from dfml.data import open_dataset
 from dfml.errors import ConfigError, DfmlError
 
 
@@ -92,9 +91,3 @@ def zoo_name(config: ZooConfig) -> str:
     changed = [f"{k}{v}" for k, v in to_mapping(config).items() if k not in skip and v != default.get(k)]
     place = "" if config.scenario == "mh" else f"-{config.dataset}"
     return "-".join([f"{config.scenario}{place}-{config.apis}", *changed])
-
-
-def check_data(dataset: str, data: Path | None) -> None:
-    """Complain about missing data before anything is computed."""
-    if dataset != "mh":
-        open_dataset(dataset, "test", data=data)

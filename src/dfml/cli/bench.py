@@ -34,13 +34,14 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"dfml bench {args.table} takes no folder besides --out; did you mean `dfml bench show`?")
     from dfml.bench.catalogue import make_table
     from dfml.bench.cells import Results
+    from dfml.bench.metatest import open_parts
     from dfml.bench.running import Place
     from dfml.bench.scales import SCALES
-    from dfml.bench.zoos import Zoos, check_data
+    from dfml.bench.zoos import Zoos
 
     scale = SCALES[args.scale]
     table = make_table(args.table, scale, dataset=args.dataset, seeds=args.seeds, rows=args.rows)
-    check_data(table.dataset, args.data)
+    open_parts(table.dataset, "test", args.data)  # complain before anything is computed
     results = Results(args.out or Path("results"))
     place = Place(results, args.work / "runs", Zoos(args.work / "zoos", args.zoos), args.data)
     failed = run_table(table, place, workers=args.workers, whole=not args.rows, estimate=args.scale == "paper")
