@@ -91,6 +91,23 @@ def reach_table() -> str:
     return "\n".join(lines)
 
 
+def conditions_table() -> str:
+    titles = {
+        "exact": "100 Conv4 APIs, exact probabilities",
+        "labels-8bit": "the same, labels only, through 8-bit images",
+        "ten": "the first 10 of them, exact probabilities",
+        "ten+ten": "those 10 and 10 useless or hostile ones",
+        "forests": "15 forests alone",
+    }
+    lines = ["| teachers, 1,000 queries each | head | 1-shot | 5-shot | seeds |", "|---|---|---|---|---|"]
+    for name, title in titles.items():
+        names = runs(f"conditions-{name}")
+        for head in ("prototype", "answers"):
+            cells = " | ".join(cell(names, head=head, shot=shot) for shot in (1, 5))
+            lines.append(f"| {title} | {head} | {cells} | {len(names)} |")
+    return "\n".join(lines)
+
+
 def speed_table() -> str:
     path = HERE / "benchmarks.json"
     if not path.exists():
@@ -127,6 +144,7 @@ def bench_table(name: str) -> str:
 
 TABLES = {
     "accuracy": accuracy_table,
+    "conditions": conditions_table,
     "inductive": inductive_table,
     "reach": reach_table,
     "speed": speed_table,

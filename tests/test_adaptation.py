@@ -1,5 +1,7 @@
 """The classifier a user gets: scikit-learn's conventions, independence of the batch, and an ONNX twin."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,15 +17,18 @@ from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics, blend, frozen
+from dfml.nets.voices import Voices
 from dfml.rng import stream
 
-HEADS = ("finetune", "prototype", "prototype+finetune")
+HEADS = ("finetune", "prototype", "prototype+finetune", "answers")
 
 
 @pytest.fixture
 def init():
-    spec = NetSpec(width=8, size=16, way=3)
-    return Initialisation(Net(spec).init(stream(0, "init")), spec)
+    """An untrained network, with random heads for four imaginary APIs."""
+    spec, rng = NetSpec(width=8, size=16, way=3), stream(0, "voices")
+    voices = Voices(torch.randn(20, 8, generator=rng), torch.zeros(20), torch.zeros(8), torch.full((4, 5), 0.2))
+    return Initialisation(Net(spec).init(stream(0, "init")), spec, voices=voices)
 
 
 @pytest.fixture
@@ -78,6 +83,15 @@ def test_it_comes_back_from_disk_as_it_went(init, task, head, tmp_path):
     assert back.head == head
 
 
+def test_without_a_head_it_compares_expected_answers_where_there_are_any(init, task):
+    silent = replace(init, voices=None)
+    for source, head in ((init, "answers"), (silent, "prototype")):
+        chosen, named = source.adapt(*task), source.adapt(*task, head=head)
+        assert np.array_equal(chosen.predict_proba(task[0]), named.predict_proba(task[0]))
+    with pytest.raises(ConfigError, match="as chorus makes it; use prototype"):
+        silent.adapt(*task, head="answers")
+
+
 def test_scikit_learn_accepts_it(init, task):
     images, labels = task
     classifier = FewShotClassifier(init, head="prototype", lr=0.2)
@@ -97,7 +111,7 @@ def test_it_says_when_it_is_not_fitted(init, task):
 
 def test_uint8_channels_last_of_another_size_are_welcome(init, task):
     images, labels = task
-    classifier = init.adapt(images, labels)
+    classifier = init.adapt(images, labels, head="prototype")
     large = (images.transpose(0, 2, 3, 1).repeat(2, 1).repeat(2, 2) * 255).round().astype(np.uint8)
     assert large.shape == (30, 32, 32, 3)
     assert classifier.score(large, labels) > 0.8

@@ -13,13 +13,14 @@ from dfml.apis.blackbox import ApiSpec, fit_to
 from dfml.apis.module import export_onnx
 from dfml.errors import ConfigError
 from dfml.files import load_tensors, save_tensors
-from dfml.heads import Head, check_way, class_means, fine_tune, prototype_layer
+from dfml.heads import Head, best_head, check_voices, check_way, class_means, fine_tune, prototype_layer
 from dfml.initialisation import Initialisation
 from dfml.nets import Classifier, NetSpec
 from dfml.nets.functional import MEAN, STD, Net, normalise
 from dfml.nets.statistics import batch_statistics, blend, frozen
+from dfml.nets.voices import Voices
 
-KIND, VERSION = "classifier", 1
+KIND, VERSION = "classifier", 2
 COSINE_SCALE = 10.0
 """turns cosines into logits; what the literature's cosine classifiers learn is about this"""
 
@@ -34,13 +35,15 @@ class FewShotClassifier:
     `fit(images, labels)` takes images (n, c, h, w) or (n, h, w, c), uint8 or float in [0, 1], of any size, and
     labels of any kind. A prediction never depends on what else is in the batch: BatchNorm statistics are frozen when
     fitting: those of the support set blended with those of learning, `support_weight` to 1 - `support_weight`.
+    Without a `head` it is nearest class mean: among expected answers where the initialisation has voices, else among
+    features.
     """
 
     def __init__(
         self,
         initialisation: Initialisation | str | Path | None = None,
         *,
-        head: Head = "prototype",
+        head: Head | None = None,
         lr: float = 0.01,
         steps: int = 10,
         support_weight: float = SUPPORT_WEIGHT,
@@ -131,7 +134,6 @@ class FewShotClassifier:
                 "width": spec.width,
             },
             "classes": self.classes_.tolist(),
-            "cosine": self._net.cosine,
             "settings": {name: value for name, value in self.get_params().items() if name != "initialisation"},
         }
         save_tensors(folder / "classifier.safetensors", self._net.state_dict(), kind=KIND, version=VERSION, about=about)
@@ -153,20 +155,26 @@ class FewShotClassifier:
         classifier = cls(**about["settings"])
         spec = NetSpec(**about["net"])
         classifier.classes_ = np.asarray(about["classes"])
-        classifier._net = FrozenClassifier(spec, cosine=about["cosine"])
+        heard = {name: tensors[f"voices.{name}"] for name in Voices.TENSORS if f"voices.{name}" in tensors}
+        classifier._net = FrozenClassifier(
+            spec, spec.outline(), prototypes=tensors.get("prototypes"), voices=Voices(**heard) if heard else None
+        )
         classifier._net.load_state_dict(tensors)
         return classifier
 
     def _adapt(self, init: Initialisation, x: Tensor, y: Tensor, way: int) -> "FrozenClassifier":
         net, params = Net(init.net), dict(init.params)
-        check_way(net, way, self.head)
+        head = self.head or best_head(init.voices)
+        check_way(net, way, head)
+        check_voices(head, init.voices)
         spec = NetSpec(
             arch=init.net.arch, way=way, size=init.net.size, channels=init.net.channels, width=init.net.width
         )
-        if self.head == "prototype+finetune":
+        compares = head in ("prototype", "answers")
+        if head == "prototype+finetune":
             with torch.no_grad():
                 params |= prototype_layer(net.features(params, x), y, way)
-        if self.head == "prototype":
+        if compares:  # the layer for class scores is not used
             params |= {"head.weight": torch.zeros(way, params["head.weight"].shape[1]), "head.bias": torch.zeros(way)}
         else:
             start = {name: p.detach().requires_grad_() for name, p in params.items()}
@@ -174,10 +182,10 @@ class FewShotClassifier:
         statistics = batch_statistics(spec, params, normalise(x))
         if init.statistics and self.support_weight < 1:
             statistics = blend(statistics, init.statistics, self.support_weight)
-        adapted = FrozenClassifier(spec, frozen(spec, params, statistics), cosine=self.head == "prototype")
-        if self.head == "prototype":
-            features = F.normalize(adapted.net.features(normalise(x)), dim=1)
-            adapted.net.head.weight.copy_(F.normalize(class_means(features, y, way), dim=1))
+        voices = init.voices if head == "answers" else None
+        adapted = FrozenClassifier(spec, frozen(spec, params, statistics), voices=voices)
+        if compares:
+            adapted.prototypes = F.normalize(class_means(adapted.directions(normalise(x)), y, way), dim=1)
         return adapted
 
     def _loaded(self) -> Initialisation:
@@ -205,16 +213,27 @@ class FewShotClassifier:
 class FrozenClassifier(nn.Module):
     """A network that stands still: normalised images -> logits, each image by itself."""
 
-    def __init__(self, spec: NetSpec, net: Classifier | None = None, *, cosine: bool) -> None:
+    prototypes: Tensor | None  # (way, d): compare directions with these; None: score with the network's last layer
+
+    def __init__(
+        self, spec: NetSpec, net: Classifier, *, prototypes: Tensor | None = None, voices: Voices | None = None
+    ) -> None:
         super().__init__()
-        self.spec, self.cosine = spec, cosine
-        self.net = (net or spec.outline()).eval().requires_grad_(False)
+        self.spec = spec
+        self.net = net.eval().requires_grad_(False)
+        self.voices = voices
+        self.register_buffer("prototypes", prototypes)
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.cosine:
+        if self.prototypes is None:
             logits: Tensor = self.net(x)
             return logits
-        return COSINE_SCALE * F.linear(F.normalize(self.net.features(x), dim=1), self.net.head.weight)
+        return COSINE_SCALE * F.linear(self.directions(x), self.prototypes)
+
+    def directions(self, x: Tensor) -> Tensor:
+        """The direction (n, d) of every image's features, or of the answers expected for it where there are voices."""
+        features = self.net.features(x)
+        return F.normalize(features if self.voices is None else self.voices(features), dim=1)
 
 
 def as_images(images: Any) -> Tensor:

@@ -100,3 +100,4 @@ class LearningFinished(Event):
 
     queries: int
     seconds: float
+    peak_memory_mb: int

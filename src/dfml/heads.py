@@ -15,8 +15,9 @@ from dfml.episode import Episode
 from dfml.errors import ConfigError
 from dfml.meta.adapt import adapt
 from dfml.nets.functional import Net, Params
+from dfml.nets.voices import Voices
 
-Head = Literal["finetune", "prototype", "prototype+finetune"]
+Head = Literal["finetune", "prototype", "prototype+finetune", "answers"]
 HEADS: tuple[Head, ...] = get_args(Head)
 
 
@@ -28,7 +29,20 @@ class HeadConfig:
     lr: float = 0.01
     steps: int = 10
     centre: bool = False
-    """subtract the mean of the task's features before comparing directions (prototype only)"""
+    """subtract the mean of the task's features before comparing directions (prototype and answers only)"""
+
+
+def best_head(voices: Voices | None) -> Head:
+    """What to use where nothing is asked for; chosen on validation classes."""
+    return "prototype" if voices is None else "answers"
+
+
+def check_voices(head: Head, voices: Voices | None) -> None:
+    """The head `answers` compares what APIs are expected to answer, which not every method learns."""
+    if head == "answers" and voices is None:
+        raise ConfigError(
+            "the head answers needs an initialisation that was taught by answers, as chorus makes it; use prototype"
+        )
 
 
 def check_way(net: Net, way: int, head: Head) -> None:
@@ -40,19 +54,26 @@ def check_way(net: Net, way: int, head: Head) -> None:
         )
 
 
-def task_accuracy(net: Net, params: Params, episode: Episode, config: HeadConfig) -> float:
+def task_accuracy(
+    net: Net, params: Params, episode: Episode, config: HeadConfig, *, voices: Voices | None = None
+) -> float:
     """The fraction of the episode's queries that are classified right after adapting to its support set."""
-    scores = task_scores(net, params, episode, config)
+    scores = task_scores(net, params, episode, config, voices=voices)
     return (scores.argmax(1) == episode.query_labels).float().mean().item()
 
 
-def task_scores(net: Net, params: Params, episode: Episode, config: HeadConfig) -> Tensor:
+def task_scores(
+    net: Net, params: Params, episode: Episode, config: HeadConfig, *, voices: Voices | None = None
+) -> Tensor:
     """One score a query and class (q, way); the largest wins."""
     way = len(episode.classes)
     check_way(net, way, config.head)
-    if config.head == "prototype":
+    check_voices(config.head, voices)
+    if config.head in ("prototype", "answers"):
         with torch.no_grad():
             features = net.features(params, torch.cat([episode.support, episode.query]))
+            if config.head == "answers" and voices is not None:
+                features = voices(features)
         return cosine_scores(features, episode.support_labels, way, centre=config.centre)
     params = {name: p.detach().requires_grad_() for name, p in params.items()}
     if config.head == "prototype+finetune":

@@ -12,6 +12,7 @@ from dfml.errors import ArtifactError
 from dfml.files import load_tensors, save_tensors
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net, Params
+from dfml.nets.voices import Voices
 
 if TYPE_CHECKING:
     from dfml.adaptation import FewShotClassifier
@@ -33,11 +34,15 @@ class Initialisation:
     """mean and variance of every BatchNorm layer over the images of learning; empty where there were none"""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """method, config, API names, queries, seed, version"""
+    voices: Voices | None = None
+    """what the student expects its APIs to answer, where it was taught by their answers; the head `answers` needs it"""
 
     def save(self, path: str | Path) -> None:
         """Write one safetensors file."""
         tensors = {f"params.{name}": tensor for name, tensor in self.params.items()}
         tensors |= {f"statistics.{name}": tensor for name, tensor in self.statistics.items()}
+        if self.voices is not None:
+            tensors |= {f"voices.{name}": tensor for name, tensor in self.voices.state_dict().items()}
         about = {"net": asdict(self.net), "provenance": dict(self.provenance)}
         save_tensors(Path(path), tensors, kind=KIND, version=VERSION, about=about)
 
@@ -49,7 +54,7 @@ class Initialisation:
             path = path / "init.safetensors"
         tensors, about = load_tensors(path, kind=KIND, version=VERSION)
         net = from_mapping(NetSpec, about.get("net", {}), where=str(path))
-        groups: dict[str, dict[str, Tensor]] = {"params": {}, "statistics": {}}
+        groups: dict[str, dict[str, Tensor]] = {"params": {}, "statistics": {}, "voices": {}}
         for name, tensor in tensors.items():
             group, _, rest = name.partition(".")
             if group not in groups:
@@ -58,7 +63,8 @@ class Initialisation:
                 )
             groups[group][rest] = tensor
         _check_shapes(path, groups["params"], net)
-        return cls(groups["params"], net, groups["statistics"], about.get("provenance", {}))
+        voices = Voices(**groups["voices"]) if groups["voices"] else None
+        return cls(groups["params"], net, groups["statistics"], about.get("provenance", {}), voices)
 
     def adapt(self, images: Any, labels: Any, **settings: Any) -> "FewShotClassifier":
         """A classifier for the classes of `labels`, from a few labelled images; see `FewShotClassifier`."""

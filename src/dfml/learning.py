@@ -5,6 +5,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from dfml.events import Event, LearningFinished
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace, find_method
 from dfml.runs import RunFolder
-from dfml.runtime import keep_freed_memory
+from dfml.runtime import keep_freed_memory, peak_memory_mb
 
 DEFAULT_METHOD = "chorus"
 
@@ -75,11 +76,10 @@ def learn(
         place = Workplace(metered, run, seed, emit, budget, budget_per_api)
         learned = chosen.run(config, place)
         provenance = {**table, "queries": place.queries, "dfml": dfml.__version__}
-        initialisation = Initialisation(
-            learned.params, learned.net, learned.statistics, json.loads(json.dumps(provenance))
-        )
+        initialisation = replace(learned, provenance=json.loads(json.dumps(provenance)))
         initialisation.save(run.initialisation)
-        emit(LearningFinished(queries=place.queries, seconds=round(time.monotonic() - started, 1)))
+        seconds = round(time.monotonic() - started, 1)
+        emit(LearningFinished(queries=place.queries, seconds=seconds, peak_memory_mb=peak_memory_mb()))
         return initialisation
 
 

@@ -1,6 +1,7 @@
-"""What the process needs before it computes: an allocator that keeps its pages."""
+"""The process itself: an allocator that keeps its pages, and how much memory it took."""
 
 import ctypes
+import resource
 import sys
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # from <malloc.h>
@@ -22,3 +23,9 @@ def keep_freed_memory() -> bool:
     settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _HUGE), (_M_TOP_PAD, 64 << 20))
     agreed = [libc.mallopt(option, value) == 1 for option, value in settings]
     return all(agreed)
+
+
+def peak_memory_mb() -> int:
+    """The most memory this process has held at once, in units of 2**20 bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak >> 20 if sys.platform == "darwin" else peak >> 10  # bytes there, kilobytes here

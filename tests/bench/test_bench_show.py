@@ -58,9 +58,7 @@ def test_the_distance_is_in_intervals_of_a_difference():
 def test_markdown_shows_means_over_seeds_and_what_is_missing(results):
     lines = markdown(all_tables(results)[0]).splitlines()
     assert lines[2] == "| row | what | queries an API | head | 1-shot | published | apart | seeds |"
-    assert (
-        lines[4] == "| `bidf-mkd` | 5 % bidf-mkd | 2,000 | finetune | 40.00 ± 0.30 | 35.00 ± 0.40 | +10.0 | 2 of 2 |"
-    )
+    assert lines[4] == "| `bidf-mkd` | 5 % bidf-mkd | 2,000 | finetune | 40.00 ± 0.30 | 35.00 ± 0.40 | +10.0 | 2 of 2 |"
     assert lines[5] == "| `bidf-mkd` | 5 % bidf-mkd | 2,000 | prototype | 31.00 ± 0.50 |  |  | 2 of 2 |"
     assert lines[6] == "| `chorus` | 5 % chorus |  | - | - |  |  | 0 of 1 |"
 

@@ -24,8 +24,10 @@ def test_every_row_is_measured_under_both_heads(done, capsys):
     cells = [json.loads(path.read_text()) for path in (done / "results" / "cells").glob("*.json")]
     assert len(cells) == 10
     heads = {cell["row"]: {(r["head"], r["shot"]) for r in cell["results"]} for cell in cells}
-    for row in ("random", "single-dfkd", "distill-avg", "white-box", "vanilla", "bidf-mkd", "chorus", "real-maml"):
-        assert heads[row] == {(head, shot) for head in ("finetune", "prototype") for shot in (1, 5)}
+    both = ("finetune", "prototype")
+    for row in ("random", "single-dfkd", "distill-avg", "white-box", "vanilla", "bidf-mkd", "real-maml"):
+        assert heads[row] == {(head, shot) for head in both for shot in (1, 5)}
+    assert heads["chorus"] == {(head, shot) for head in (*both, "answers") for shot in (1, 5)}
     assert heads["best-api"] == {("direct", 1), ("direct", 5)}
     assert heads["api-features"] == {("class-means", 1), ("class-means", 5)}
     spent = {cell["row"]: cell["queries"] for cell in cells}
@@ -45,7 +47,7 @@ def test_show_prints_markdown_and_writes_latex_and_figures(done, capsys):
     assert bench("show", done / "results", "--out", done / "shown") == 0
     text = capsys.readouterr().out
     assert "### tab:ss" in text
-    assert text.count("| `chorus` |") == 2
+    assert text.count("| `chorus` |") == 3
     latex = (done / "shown" / "smoke-glyphs-tab-ss.tex").read_text()
     assert latex.count(r"$\pm$") == text.partition("### tab:ss")[2].partition("###")[0].count("±")
     assert (done / "shown" / "smoke-glyphs-fig-apiacc.svg").read_text().count("<svg") == 1

@@ -14,7 +14,8 @@ from dfml.errors import ConfigError, DfmlError
 from dfml.events import ApiFailed, ApiWeighed, Step
 from dfml.images.prior import prior
 from dfml.learning import learn
-from dfml.meta.chorus import ChorusDistilConfig, distil
+from dfml.meta.chorus import ChorusDistilConfig, Student
+from dfml.methods import chorus
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.recovery.pool import Answers, ask_all
@@ -43,7 +44,9 @@ def test_a_budget_that_says_nothing_is_refused(apis, tmp_path):
         learn(apis, tmp_path / "run", settings=SMALL, budget=39)
 
 
-def test_a_stopped_run_resumes_to_the_same_bits_and_pays_nothing_twice(apis, tmp_path):
+@pytest.mark.parametrize("every", [0.0, 1e9], ids=["from-a-checkpoint", "from-the-ledger"])
+def test_a_stopped_run_resumes_to_the_same_bits_and_pays_nothing_twice(apis, tmp_path, monkeypatch, every):
+    monkeypatch.setattr(chorus, "CHECKPOINT_SECONDS", every)
     whole = learn(apis, tmp_path / "whole", settings=SMALL)
 
     def stop(event):
@@ -52,8 +55,28 @@ def test_a_stopped_run_resumes_to_the_same_bits_and_pays_nothing_twice(apis, tmp
 
     with pytest.raises(KeyboardInterrupt):
         learn(apis, tmp_path / "run", settings=SMALL, on_event=stop)
-    assert same(whole, learn(apis, tmp_path / "run", settings=SMALL, resume=True))
+    steps = []
+    resumed = learn(apis, tmp_path / "run", settings=SMALL, resume=True, on_event=steps.append)
+    assert same(whole, resumed)
     assert [api.answered for api in apis] == [600, 600]
+    distilled = [e.done for e in steps if isinstance(e, Step) and e.stage == "distilling"]
+    assert distilled[0] == (20 if every == 0 else 1)
+
+
+def test_a_checkpoint_of_other_answers_is_not_gone_on_with(apis, tmp_path, monkeypatch):
+    """An API that was down and is back brings new answers; the student must begin anew with them."""
+    monkeypatch.setattr(chorus, "CHECKPOINT_SECONDS", 0.0)
+    whole = learn(apis, tmp_path / "whole", settings=SMALL)
+
+    def stop(event):
+        if isinstance(event, Step) and event.stage == "distilling" and event.done == 20:
+            raise KeyboardInterrupt
+
+    apis[1].up = False
+    with pytest.raises(KeyboardInterrupt):
+        learn(apis, tmp_path / "run", settings=SMALL, on_event=stop)
+    apis[1].up = True
+    assert same(whole, learn(apis, tmp_path / "run", settings=SMALL, resume=True))
 
 
 def test_an_api_that_does_not_answer_delays_nobody(apis, tmp_path):
@@ -117,7 +140,9 @@ def test_the_student_learns_what_its_teachers_know():
     answers = ask_all([api], images, counts=[600])
     start = net.init(stream(0))
     config = ChorusDistilConfig(steps=200, batch=64, jitter=0, shift=0)
-    learned, _ = distil(net, start, answers, config, rng=stream(1))
+    student = Student(net, start, answers, config, rng=stream(1))
+    for _ in range(config.steps):
+        student.advance()
     fresh = prior(400, seed=9, size=16).float() / 255
     wanted = api(fresh).log().clamp_min(-10)
 
@@ -129,7 +154,7 @@ def test_the_student_learns_what_its_teachers_know():
         rest = wanted[200:].double() - features[200:].double() @ readout
         return 1 - (rest.var(0) / wanted[200:].double().var(0)).mean().item()
 
-    assert explained(learned) > explained(start) + 0.05
+    assert explained(student.params) > explained(start) + 0.05
 
 
 def test_an_interrupted_api_keeps_what_it_answered():

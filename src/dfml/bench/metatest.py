@@ -14,7 +14,7 @@ from dfml.engine.pool import Finished, Progress, Report, side_by_side
 from dfml.episode import Episode, EpisodeSpec
 from dfml.errors import ConfigError
 from dfml.evaluation import Accuracy, summarise
-from dfml.heads import HeadConfig, check_way, task_accuracy
+from dfml.heads import HeadConfig, check_voices, check_way, task_accuracy
 from dfml.initialisation import Initialisation
 from dfml.nets.functional import Net
 from dfml.rng import stream
@@ -64,8 +64,10 @@ def meta_test(
     on_task: Callable[[float], Any] = lambda tasks: None,
 ) -> Accuracy:
     """Accuracy over the protocol's tasks; task t is the same for every initialisation and any number of workers."""
+    init = Initialisation.load(initialisation)
+    check_voices(protocol.head.head, init.voices)
     if not protocol.inductive:
-        check_way(Net(Initialisation.load(initialisation).net), protocol.way, protocol.head.head)
+        check_way(Net(init.net), protocol.way, protocol.head.head)
     for part in open_parts(protocol.dataset, protocol.part, data):  # complain, and fill the cache, before workers start
         sample_episode(part, _shape(protocol), stream(0))
     starts = range(0, protocol.tasks, CHUNK)
@@ -115,7 +117,7 @@ def scorer(init: Initialisation, protocol: Protocol) -> Callable[[Episode], floa
         return classifier.score(episode.query, episode.query_labels)
 
     def transductive(episode: Episode) -> float:
-        return task_accuracy(net, init.params, episode, head)
+        return task_accuracy(net, init.params, episode, head, voices=init.voices)
 
     return frozen if protocol.inductive else transductive
 

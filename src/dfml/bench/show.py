@@ -8,7 +8,7 @@ from typing import Any
 from dfml.bench.cells import Results, read_json
 from dfml.errors import ConfigError
 
-HEADS = ("finetune", "prototype", "prototype+finetune", "direct", "class-means")
+HEADS = ("finetune", "prototype", "prototype+finetune", "answers", "direct", "class-means")
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def cells_of(table: Loaded) -> tuple[list[str], list[list[str]]]:
 
 def _beside(ours: Value | None, theirs: Value | None, head: str) -> list[str]:
     """The published value, and the difference in intervals; the paper has no other head than fine-tuning."""
-    if theirs is None or head == "prototype":
+    if theirs is None or head in ("prototype", "answers"):
         return ["", ""]
     return [str(theirs), "" if ours is None else f"{ours.apart(theirs):+.1f}"]
 

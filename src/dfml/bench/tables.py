@@ -11,6 +11,7 @@ from dfml.bench.published import published
 from dfml.bench.scales import Scale
 from dfml.bench.zoo import Scenario, ZooConfig
 from dfml.files import write_whole
+from dfml.heads import Head
 
 SEEDLESS = ("best-api", "api-features", "zoo")
 """nothing about them is random, so one seed is all there is"""
@@ -27,6 +28,9 @@ LABELS = {
     "real-maml": "MAML on real data (ceiling)",
 }
 ROWS = tuple(LABELS)
+BOTH: tuple[Head, ...] = ("finetune", "prototype")
+HEADS: dict[str, tuple[Head, ...]] = {"chorus": (*BOTH, "answers")}
+"""heads beyond the two that every initialisation is tested under"""
 VANILLA = ("components.distil=false", "components.boundary=false")
 
 
@@ -147,7 +151,9 @@ class Maker:
             preset=preset,
             settings=_merged(recipe, extra, settings),
             measure=measure,
-            evaluation=replace(Evaluation(dataset=self.dataset, tasks=tasks), **(evaluation or {})),
+            evaluation=replace(
+                Evaluation(dataset=self.dataset, tasks=tasks, heads=HEADS.get(method, BOTH)), **(evaluation or {})
+            ),
         )
         seeds = self.seeds or (self.scale.seeds if full else self.scale.lesser_seeds)
         table, key = source or (self.table, name)

@@ -9,7 +9,10 @@ def add(verbs: Any) -> None:
     adapt = verbs.add_parser("adapt", help="make a classifier from a few labelled images")
     adapt.add_argument("run_folder", type=Path, metavar="RUN", help="a run folder or an init.safetensors")
     adapt.add_argument("--support", type=Path, required=True, metavar="DIR", help="one folder a class, any image size")
-    adapt.add_argument("--head", default="prototype", help="finetune, prototype or prototype+finetune")
+    adapt.add_argument(
+        "--head",
+        help="finetune, prototype, prototype+finetune or answers (default: answers if it can, else prototype)",
+    )
     adapt.add_argument("--lr", type=float, default=0.01)
     adapt.add_argument("--steps", type=int, default=10)
     adapt.add_argument("--out", type=Path, required=True, metavar="CLF")
@@ -23,7 +26,7 @@ def run(args: argparse.Namespace) -> None:
     from dfml.heads import HEADS
     from dfml.initialisation import Initialisation
 
-    if args.head not in HEADS:
+    if args.head is not None and args.head not in HEADS:
         raise ConfigError(f"unknown head {args.head!r}; choose one of {', '.join(HEADS)}")
     init = Initialisation.load(args.run_folder)
     if args.out.exists() and any(args.out.iterdir()) and not (args.out / "classifier.safetensors").exists():

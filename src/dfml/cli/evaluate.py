@@ -19,10 +19,12 @@ def add(verbs: Any) -> None:
     evaluate.add_argument("--way", type=int, default=5)
     evaluate.add_argument("--shot", type=int, nargs="+", default=[1, 5])
     evaluate.add_argument("--tasks", type=int, default=600)
-    evaluate.add_argument("--head", nargs="+", default=["finetune"], help="finetune, prototype, prototype+finetune")
+    evaluate.add_argument(
+        "--head", nargs="+", default=["finetune"], help="finetune, prototype, prototype+finetune, answers"
+    )
     evaluate.add_argument("--lr", type=float, default=0.01, help="rate of fine-tuning")
     evaluate.add_argument("--steps", type=int, default=10, help="steps of fine-tuning")
-    evaluate.add_argument("--centre", action="store_true", help="prototype: subtract the task's mean feature")
+    evaluate.add_argument("--centre", action="store_true", help="prototype, answers: subtract the task's mean feature")
     evaluate.add_argument("--inductive", action="store_true", help="frozen statistics, as `dfml adapt` makes them")
     evaluate.add_argument("--support-weight", type=float, help="inductive: the support set's share of the statistics")
     evaluate.add_argument("--seed", type=int, default=0, help="which tasks are drawn")

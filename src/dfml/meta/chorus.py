@@ -1,17 +1,22 @@
 """Distil every API at once: one body, a linear head per API, KL to all answers about the images of a pool."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from dfml.files import load_tensors, save_tensors
+from dfml.images.augment import augment
 from dfml.nets.functional import Net, Params
+from dfml.nets.voices import Voices
 from dfml.recovery.pool import Answers
 
 NOWHERE = -1e4
 """the logit of a class that an API does not have"""
+
+KIND, VERSION = "chorus checkpoint", 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,99 +39,127 @@ class ChorusDistilConfig:
     """APIs whose answers are less predictable than this are dropped"""
 
 
-def distil(
-    net: Net,
-    params: Params,
-    answers: Answers,
-    config: ChorusDistilConfig,
-    *,
-    rng: Generator,
-    on_step: Callable[[int, float], None] = lambda step, loss: None,
-) -> tuple[Params, Tensor]:
-    """Train the body of `params` on all answers; its own head stays as it is.
+class Student:
+    """One body with a linear head for each API, in training on all their answers.
 
-    Minimises, over the body and one linear head an API, the mean over (image, API) pairs that were asked of
+    Minimises, over the body and the heads, the mean over (image, API) pairs that were asked of
 
-        weight_a * KL(API a's answer || softmax(head_a(body(image))))
+        trust_a * KL(API a's answer || softmax(head_a(body(image))))
 
-    Returns the parameters and the weight (m,) of each API, 0 for those that were dropped.
+    `params` is where the body starts; their own head stays as it is. `advance` makes one update. `save` and `load` are
+    exact: a student that is loaded goes on to the same bits.
     """
-    apis, way = answers.probs.shape[1:]
-    body = {name: p.clone().requires_grad_() for name, p in params.items() if not name.startswith("head.")}
-    width = params["head.weight"].shape[1]
-    weight = ((torch.rand(apis * way, width, generator=rng) * 2 - 1) * width**-0.5).requires_grad_()
-    bias = torch.zeros(apis * way, requires_grad=True)
-    absent = torch.where(torch.arange(way) < answers.ways[:, None], 0.0, NOWHERE)
-    optimiser = torch.optim.Adam([*body.values(), weight, bias], lr=config.lr, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, config.lr, total_steps=config.steps)
 
-    def losses(batch: Answers, images: Tensor) -> Tensor:
+    def __init__(
+        self, net: Net, params: Params, answers: Answers, config: ChorusDistilConfig, *, rng: Generator
+    ) -> None:
+        self.net, self.answers, self.config, self.rng = net, answers, config, rng
+        self.apis, self.way = answers.probs.shape[1:]
+        self.head = {name: p for name, p in params.items() if name.startswith("head.")}
+        self.body = {name: p.clone().requires_grad_() for name, p in params.items() if name not in self.head}
+        width = params["head.weight"].shape[1]
+        self.weight = ((torch.rand(self.apis * self.way, width, generator=rng) * 2 - 1) * width**-0.5).requires_grad_()
+        self.bias = torch.zeros(self.apis * self.way, requires_grad=True)
+        self.absent = torch.where(torch.arange(self.way) < answers.ways[:, None], 0.0, NOWHERE)
+        self.optimiser = torch.optim.Adam(list(self._trained().values()), lr=config.lr, fused=True)
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, config.lr, total_steps=config.steps)
+        self.step = 0
+        self.order = torch.randperm(len(answers.images), generator=rng)
+        self.queue = self.order[:0]
+        self.trust = torch.ones(self.apis)
+
+    @property
+    def params(self) -> Params:
+        """The body as it is now, with the head it came with."""
+        return self.head | {name: p.detach() for name, p in self.body.items()}
+
+    def voices(self, images: Tensor) -> Voices:
+        """The heads of the APIs that were kept, centred on the answers expected for `images` (n, c, h, w) in [0, 1]."""
+        kept = (self.trust > 0).nonzero().squeeze(1)
+        weight = self.weight.detach().view(self.apis, self.way, -1)[kept].flatten(0, 1)
+        bias = (self.bias.detach().view(self.apis, self.way) + self.absent)[kept].flatten()
+        with torch.no_grad():
+            return Voices.heard(weight, bias, self.net.features(self.params, images), apis=len(kept))
+
+    def advance(self) -> float:
+        """One update; the loss it was made for."""
+        config = self.config
+        aside = int(config.held_out * len(self.order))
+        weigh_at = int(config.weigh_at * config.steps)
+        if self.step == weigh_at and aside:
+            with torch.no_grad():
+                self.trust = self._weigh(self.answers.rows(self.order[:aside]))
+        pool = self.order[aside:] if self.step < weigh_at else self.order
+        while len(self.queue) < config.batch:
+            self.queue = torch.cat([self.queue, pool[torch.randperm(len(pool), generator=self.rng)]])
+        batch, self.queue = self.answers.rows(self.queue[: config.batch]), self.queue[config.batch :]
+        images = augment(batch.images.float() / 255, jitter=config.jitter, shift=config.shift, rng=self.rng)
+        loss = (self._losses(batch, images) * self.trust).sum() / (batch.asked * self.trust).sum().clamp_min(1e-6)
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        self.schedule.step()
+        self.step += 1
+        return loss.item()
+
+    def save(self, path: Path) -> None:
+        """Everything that `advance` changes, and which answers it belongs to."""
+        tensors = {"queue": self.queue, "trust": self.trust, "rng": self.rng.get_state()}
+        for name, p in self._trained().items():
+            tensors |= {f"{key}.{name}": value for key, value in {"value": p, **self.optimiser.state[p]}.items()}
+        about = {
+            "step": self.step,
+            "answers": self.answers.digest(),
+            "groups": self.optimiser.state_dict()["param_groups"],
+            "schedule": self.schedule.state_dict(),
+        }
+        save_tensors(path, tensors, kind=KIND, version=VERSION, about=about)
+
+    def load(self, path: Path) -> bool:
+        """Go on where `save` was called; False, and nothing changed, if that student learned from other answers."""
+        tensors, about = load_tensors(path, kind=KIND, version=VERSION)
+        if about["answers"] != self.answers.digest():
+            return False
+        moments: dict[int, dict[str, Tensor]] = {}
+        for index, (name, p) in enumerate(self._trained().items()):
+            p.data.copy_(tensors[f"value.{name}"])
+            if f"step.{name}" in tensors:  # a bias that batch statistics cancel has no gradient and no moments
+                moments[index] = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+        self.optimiser.load_state_dict({"state": moments, "param_groups": about["groups"]})
+        self.schedule.load_state_dict(about["schedule"])
+        self.queue, self.trust, self.step = tensors["queue"], tensors["trust"], about["step"]
+        self.rng.set_state(tensors["rng"])
+        return True
+
+    def _trained(self) -> dict[str, Tensor]:
+        """In the order the optimiser was given."""
+        return {**self.body, "heads.weight": self.weight, "heads.bias": self.bias}
+
+    def _losses(self, batch: Answers, images: Tensor) -> Tensor:
         """KL (n, m) of every asked pair, 0 for the others."""
-        logits = (net.features(body, images) @ weight.T + bias).view(-1, apis, way) + absent
+        logits = self.net.features(self.body, images) @ self.weight.T + self.bias
+        logits = logits.view(-1, self.apis, self.way) + self.absent
         return F.kl_div(logits.log_softmax(-1), batch.probs, reduction="none").sum(-1) * batch.asked
 
-    order = torch.randperm(len(answers.images), generator=rng)
-    aside = order[: int(config.held_out * len(order))]
-    pool, queue = order[len(aside) :], order[:0]
-    trust = torch.ones(apis)
-    for step in range(config.steps):
-        if step == int(config.weigh_at * config.steps) and len(aside):
-            with torch.no_grad():
-                trust = _trust(answers.rows(aside), losses, least=config.least_gain)
-            pool = order
-        while len(queue) < config.batch:
-            queue = torch.cat([queue, pool[torch.randperm(len(pool), generator=rng)]])
-        batch, queue = answers.rows(queue[: config.batch]), queue[config.batch :]
-        images = augment(batch.images.float() / 255, jitter=config.jitter, shift=config.shift, rng=rng)
-        loss = (losses(batch, images) * trust).sum() / (batch.asked * trust).sum().clamp_min(1e-6)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-        on_step(step, loss.item())
-    return params | {name: p.detach() for name, p in body.items()}, trust
+    def _weigh(self, aside: Answers) -> Tensor:
+        """How much of each API's answers the student foresees on images it was not taught: (m,), mean 1 over the kept.
 
+            gain_a = 1 - KL(answer || student) / KL(answer || mean answer)
 
-def _trust(aside: Answers, losses: Callable[[Answers, Tensor], Tensor], *, least: float) -> Tensor:
-    """How much of each API's answers the student foresees on images it was not taught: (m,), mean 1 over those kept.
-
-        gain_a = 1 - KL(answer || student) / KL(answer || mean answer)
-
-    It is 0 for answers that do not depend on the image (constant, uniform) and at most 0 for random ones.
-    """
-    pairs = aside.asked.sum(0).clamp_min(1)
-    ours = torch.cat([losses(part, part.images.float() / 255) for part in _parts(aside)]).sum(0) / pairs
-    asked = aside.asked.unsqueeze(-1)
-    mean = (aside.probs * asked).sum(0) / pairs.unsqueeze(-1)
-    blind = (F.kl_div(mean.clamp_min(1e-9).log().expand_as(aside.probs), aside.probs, reduction="none") * asked).sum(-1)
-    blind = blind.sum(0) / pairs
-    gain = torch.where(blind > 1e-4, 1 - ours / blind.clamp_min(1e-4), 0.0)
-    kept = gain.where(gain > least, 0.0).clamp_max(1)
-    return kept / kept[kept > 0].mean() if bool((kept > 0).any()) else torch.ones_like(kept)
+        It is 0 for answers that do not depend on the image (constant, uniform) and at most 0 for random ones.
+        """
+        pairs = aside.asked.sum(0).clamp_min(1)
+        ours = torch.cat([self._losses(part, part.images.float() / 255) for part in _parts(aside)]).sum(0) / pairs
+        asked = aside.asked.unsqueeze(-1)
+        mean = (aside.probs * asked).sum(0) / pairs.unsqueeze(-1)
+        apart = F.kl_div(mean.clamp_min(1e-9).log().expand_as(aside.probs), aside.probs, reduction="none")
+        blind = (apart * asked).sum((0, -1)) / pairs
+        gain = torch.where(blind > 1e-4, 1 - ours / blind.clamp_min(1e-4), 0.0)
+        kept = gain.where(gain > self.config.least_gain, 0.0).clamp_max(1)
+        return kept / kept[kept > 0].mean() if bool((kept > 0).any()) else torch.ones_like(kept)
 
 
 def _parts(answers: Answers) -> list[Answers]:
     """Batches of a size that batch statistics are sound for."""
     rows = torch.arange(len(answers.images))
     return [answers.rows(part) for part in rows.tensor_split(max(1, len(rows) // 128))]
-
-
-def augment(images: Tensor, *, jitter: float, shift: int, rng: Generator) -> Tensor:
-    """Images (n, c, h, w) in [0, 1], each mirrored or not, moved a little and in another light."""
-    n, channels, height, width = images.shape
-
-    def draw(planes: int) -> Tensor:
-        return (torch.rand(n, planes, 1, 1, generator=rng) * 2 - 1) * jitter
-
-    mirrored = torch.rand(n, 1, 1, 1, generator=rng) < 0.5
-    images = torch.where(mirrored, images.flip(-1), images)
-    if shift:
-        reach = max(1, round(shift * height / 32))
-        moved = []
-        for part in F.pad(images, (reach,) * 4, mode="reflect").split(16):  # a slice moves together: no gather
-            y, x = torch.randint(2 * reach + 1, (2,), generator=rng).tolist()
-            moved.append(part[..., y : y + height, x : x + width])
-        images = torch.cat(moved)
-    if jitter:
-        images = (images - 0.5) * (1 + draw(1)) + 0.5 + draw(1) / 2 + draw(channels) / 4
-    return images.clamp(0, 1)

@@ -1,5 +1,6 @@
 """Chorus: ask every API about the same pictures drawn from nothing, and distil all their answers into one student."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiFailed, ApiWeighed, LearningStarted, Step
 from dfml.images.prior import prior
 from dfml.initialisation import Initialisation
-from dfml.meta.chorus import ChorusDistilConfig, distil
+from dfml.meta.chorus import ChorusDistilConfig, Student
 from dfml.methods import Workplace
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.nets.functional import Net, normalise
@@ -19,6 +20,8 @@ from dfml.rng import derive_seed, stream
 
 FEWEST = 20
 """queries an API below which its answers say nothing"""
+
+CHECKPOINT_SECONDS = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,22 +55,28 @@ def plan(
 
 
 def run(config: ChorusConfig, place: Workplace) -> Initialisation:
-    """Ask, then distil. Both are repeatable: a resumed run finds its answers in the ledger and goes the same way."""
-    steps = config.distil.steps
+    """Ask, then distil. A resumed run finds its answers in the ledger and its student in the checkpoint."""
+    steps, checkpoint = config.distil.steps, place.run.checkpoint
     place.emit(LearningStarted(method="chorus", apis=len(place.apis), iterations=steps, budget=place.budget))
     answers = _ask(config, place)
     spec = config.net.spec
     net = Net(spec)
-
-    def on_step(step: int, loss: float) -> None:
-        place.emit(Step(stage="distilling", done=step + 1, total=steps, objective=loss))
-
     start = net.init(stream(place.seed, "meta-model"))
-    params, weights = distil(net, start, answers, config.distil, rng=stream(place.seed, "distil"), on_step=on_step)
-    for api, weight in zip(place.apis, weights.tolist(), strict=True):
+    student = Student(net, start, answers, config.distil, rng=stream(place.seed, "distil"))
+    if place.run.resumed and checkpoint.exists():
+        student.load(checkpoint)
+    saved = time.monotonic()
+    while student.step < steps:
+        loss = student.advance()
+        place.emit(Step(stage="distilling", done=student.step, total=steps, objective=loss))
+        if time.monotonic() - saved > CHECKPOINT_SECONDS:
+            student.save(checkpoint)
+            saved = time.monotonic()
+    for api, weight in zip(place.apis, student.trust.tolist(), strict=True):
         place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
-    statistics = batch_statistics(spec, params, normalise(answers.images[:512].float() / 255))
-    return Initialisation(params, spec, statistics)
+    some = answers.images[:512].float() / 255
+    statistics = batch_statistics(spec, student.params, normalise(some))
+    return Initialisation(student.params, spec, statistics, voices=student.voices(some))
 
 
 def _ask(config: ChorusConfig, place: Workplace) -> Answers:

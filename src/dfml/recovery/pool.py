@@ -1,5 +1,6 @@
 """Prior images, one query each: what many APIs say of the same pictures drawn from nothing."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -27,6 +28,11 @@ class Answers:
     def rows(self, keep: Tensor) -> "Answers":
         """The answers about some of the images."""
         return replace(self, images=self.images[keep], probs=self.probs[keep], asked=self.asked[keep])
+
+    def digest(self) -> str:
+        """The same for the same answers to the same images, and for no others."""
+        parts = (part.numpy().tobytes() for part in (self.images, self.probs, self.asked, self.ways))
+        return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def ask_all(
