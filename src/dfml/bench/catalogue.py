@@ -55,6 +55,7 @@ def _number_api(make: Maker) -> list[Row]:
             x=count,
             series=LABELS["bidf-mkd"],
             source=("tab:numberapi", str(count)),
+            share=count == make.scale.apis,
         )
         for count in make.scale.api_counts
     ]

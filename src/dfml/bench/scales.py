@@ -29,7 +29,7 @@ class Scale:
     seeds: int = 3
     tasks: int = 600
     lesser_seeds: int = 1
-    """seeds of everything but tab:ss, tab:ablation and tab:numberapi"""
+    """seeds of everything but tab:ss, tab:ablation and tab:zofo"""
     lesser_tasks: int = 600
     """tasks of everything but those three"""
     api_counts: tuple[int, ...] = (1, 10, 20, 30, 40, 50, 60, 70, 100)

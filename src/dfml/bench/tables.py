@@ -113,7 +113,7 @@ class Maker:
     @property
     def main(self) -> bool:
         """The tables that get all seeds and tasks."""
-        return self.table in ("tab:ss", "tab:ablation", "tab:numberapi", "tab:zofo", "fig:apinum")
+        return self.table in ("tab:ss", "tab:ablation", "tab:zofo")
 
     def draw(self, count: int | None = None, *, scenario: Scenario = "ss", **settings: Any) -> tuple[Draw, ...]:
         """The first `count` APIs of a zoo of this scale."""
