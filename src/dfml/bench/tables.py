@@ -25,7 +25,7 @@ LABELS = {
     "bidf-mkd": "BiDf-MKD",
     "chorus": "chorus",
     "api-features": "API features (needs the APIs)",
-    "real-maml": "MAML on real data (ceiling)",
+    "real-maml": "MAML on real data",
 }
 ROWS = tuple(LABELS)
 BOTH: tuple[Head, ...] = ("finetune", "prototype")
