@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := onnx,remote,report,dev
+EXTRAS := onnx,remote,report,tensorboard,dev
 
 .PHONY: env demo test test-slow bench clean
 

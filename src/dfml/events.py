@@ -32,6 +32,19 @@ class LearningStarted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ApiJoined(Event):
+    """What is known from the outside of an API that learning asks."""
+
+    api: str
+    classes: tuple[str, ...]
+    image: tuple[int, int, int]
+    accuracy: float | None = None
+    """as reported, a fraction"""
+    price: float | None = None
+    """USD for 1,000 images, where it is known"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Step(Event):
     """How far the current stage is."""
 
@@ -67,6 +80,15 @@ class Replayed(Event):
     iteration: int
     loss: float
     accuracy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distilled(Event):
+    """Some updates of a student that learns from all answers at once."""
+
+    iteration: int
+    objective: float
+    """its mean over the updates since the last such event"""
 
 
 @dataclass(frozen=True, kw_only=True)

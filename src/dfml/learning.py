@@ -17,7 +17,7 @@ from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.config import nearest, override, to_mapping
 from dfml.errors import ConfigError
-from dfml.events import Event, LearningFinished
+from dfml.events import ApiJoined, Event, LearningFinished
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace, find_method
 from dfml.runs import RunFolder
@@ -72,6 +72,8 @@ def learn(
         for api in boxes:
             ledger = Ledger(ledger_path(run.path, api.spec.name), budget=budget_per_api, shared=shared)
             metered.append(Metered(api, open_files.enter_context(ledger)))
+            known = api.spec
+            emit(ApiJoined(api=known.name, classes=known.classes, image=known.image, accuracy=known.accuracy))
         started = time.monotonic()
         place = Workplace(metered, run, seed, emit, budget, budget_per_api)
         learned = chosen.run(config, place)

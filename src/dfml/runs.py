@@ -3,7 +3,8 @@
 run/config.toml          method, settings, APIs, seed, budget
     ledger/*.sqlite      every answer that was paid for
     events.jsonl         what happened
-    recovered/*          images that came out of APIs
+    recovered/*          images that came out of APIs; of chorus, those that each API is surest of
+    tensorboard/         the curves, where that was asked for
     checkpoint.safetensors
     init.safetensors     the product
 """
@@ -53,6 +54,11 @@ class RunFolder:
     @property
     def checkpoint(self) -> Path:
         return self.path / "checkpoint.safetensors"
+
+    @property
+    def recovered(self) -> Path:
+        """The folder of the images that came out of APIs."""
+        return self.path / "recovered"
 
     @property
     def initialisation(self) -> Path:

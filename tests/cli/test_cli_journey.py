@@ -63,6 +63,18 @@ def test_evaluation_says_what_it_measured(journey, capsys, tmp_path):
     assert json.loads(capsys.readouterr().out) == results, "the number of workers must not matter"
 
 
+def test_report_and_tensorboard(journey, capsys, tmp_path):
+    arguments = ("learn", journey / "zoo", "--budget", 80, "--set", "net.width=4", "--set", "distil.steps=4")
+    assert dfml(*arguments, "--tensorboard", "--out", tmp_path / "run") == 0
+    assert list((tmp_path / "run" / "tensorboard").iterdir())
+    assert not (journey / "run" / "tensorboard").exists(), "off unless asked for"
+    assert dfml("report", tmp_path / "run", journey / "run", "--out", tmp_path / "page.html") == 0
+    assert "page.html is written" in capsys.readouterr().out.replace("\n", "")
+    page = (tmp_path / "page.html").read_text()
+    for shown in ("Distance to the APIs&#39; answers", "Queries spent", "chorus", "bidf-mkd", "glyphs-000"):
+        assert shown in page
+
+
 def test_adapt_and_predict(journey, capsys, tmp_path):
     support = tmp_path / "support"
     for label, shots in ((3, 2), (9, 1), (20, 3), (31, 1)):  # unequal shots, and more classes than the head has
@@ -96,6 +108,7 @@ def test_adapt_and_predict(journey, capsys, tmp_path):
         (("adapt", "{run}", "--support", "{new}", "--out", "{new}"), "is no folder"),
         (("predict", "{run}", "x.png"), "does not exist"),
         (("ledger", "{new}"), "is no run folder"),
+        (("report", "{new}", "--out", "{new}"), "holds neither a run of dfml learn nor results of dfml bench"),
         (("zoo", "show", "{run}"), "holds neither apis.toml nor zoo.toml"),
     ],
 )

@@ -18,7 +18,8 @@ from dfml.meta.chorus import ChorusDistilConfig, Student
 from dfml.methods import chorus
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
-from dfml.recovery.pool import Answers, ask_all
+from dfml.recovery.pool import Answers, ask_all, surest
+from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
 
 SMALL = ["queries=300", "net.width=8", "distil.steps=60", "distil.batch=64"]
@@ -77,6 +78,33 @@ def test_a_checkpoint_of_other_answers_is_not_gone_on_with(apis, tmp_path, monke
         learn(apis, tmp_path / "run", settings=SMALL, on_event=stop)
     apis[1].up = True
     assert same(whole, learn(apis, tmp_path / "run", settings=SMALL, resume=True))
+
+
+def test_a_run_keeps_what_a_report_shows(apis, tmp_path):
+    learn(apis, tmp_path / "run", settings=SMALL)
+    told = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    assert [(e["api"], e["classes"]) for e in told if e["event"] == "ApiJoined"] == [
+        (f"api-{i}", ["class 0", "class 1", "class 2"]) for i in range(2)
+    ]
+    curve = [(e["iteration"], e["objective"]) for e in told if e["event"] == "Distilled"]
+    assert [iteration for iteration, _ in curve] == list(range(60)), "fewer steps than points: every one is kept"
+    assert curve[-1][1] < curve[0][1]
+    kept = RecoveredSet.load(tmp_path / "run" / "recovered" / "api-1.safetensors")
+    assert torch.allclose(kept.probs, apis[1](kept.images), atol=1e-6), "the answers are those to these very images"
+
+
+def test_the_surest_images_of_a_class(rng):
+    images = torch.randint(0, 256, (50, 3, 8, 8), generator=rng, dtype=torch.uint8)
+    probs = torch.rand(50, 2, 4, generator=rng).softmax(-1)
+    asked = torch.ones(50, 2, dtype=torch.bool)
+    asked[:10, 1] = False  # API 1 has never seen the first ten
+    spec = ApiSpec(name="b", classes=("x", "y", "z"), image=(3, 8, 8))
+    kept = surest(Answers(images, probs, asked, torch.tensor([4, 3])), 1, spec, count=2, classes=2)
+    assert kept.targets.tolist() == [0, 0, 1, 1]
+    assert kept.probs.shape == (4, 3)
+    for target in (0, 1):
+        best = sorted(range(10, 50), key=lambda row: -float(probs[row, 1, target]))[:2]
+        assert torch.equal((kept.images[kept.targets == target] * 255).round().to(torch.uint8), images[best])
 
 
 def test_an_api_that_does_not_answer_delays_nobody(apis, tmp_path):

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from dfml.errors import DfmlError
 
-VERBS = ("demo", "zoo", "learn", "evaluate", "adapt", "predict", "ledger", "images", "bench")
+VERBS = ("demo", "zoo", "learn", "evaluate", "adapt", "predict", "ledger", "images", "bench", "report")
 
 
 class Parser(argparse.ArgumentParser):

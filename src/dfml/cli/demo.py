@@ -1,6 +1,7 @@
 """`dfml demo`: from nothing to a classifier for a script that no API has ever seen, on the embedded glyphs."""
 
 import argparse
+import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ SETTINGS = {
 HEADS: "dict[str, tuple[Head, ...]]" = {
     "random": ("finetune", "prototype"),
     "bidf-mkd": ("finetune",),
-    "chorus": ("prototype",),
+    "chorus": ("prototype", "answers"),
 }
 """what each is made for: MAML for being fine-tuned, chorus for being compared"""
 
@@ -32,6 +33,7 @@ def add(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     from dfml.bench.zoo import ZooConfig
     from dfml.cli.drawing import console
+    from dfml.cli.report import write_report
     from dfml.cli.zoo import build_with_progress, print_zoo
 
     out: Path = args.out
@@ -47,6 +49,9 @@ def run(args: argparse.Namespace) -> None:
 
     console.print("\n[bold]4. A classifier of your own[/bold], from five examples of each of five such characters")
     _adapt(out, out / "chorus")
+
+    console.print("\n[bold]5. All of it on one page[/bold]")
+    write_report([folder for _, folder, _ in runs], out / "report.html")
 
 
 def _learn(zoo: Path, out: Path, method: str) -> tuple[str, Path, float]:
@@ -68,12 +73,15 @@ def _compare(runs: list[tuple[str, Path, float]]) -> None:
 
     rows = []
     for method, folder, seconds in runs:
+        measured = []
         for head in HEADS[method]:
             config = HeadConfig(head=head)
             protocols = [Protocol(dataset="glyphs", shot=shot, tasks=TASKS, head=config) for shot in (1, 5)]
             results = measure(folder / "init.safetensors", protocols)
+            measured += results
             accuracies = [f"{result['mean']:.1f} ± {result['ci95']:.1f} %" for result in results]
             rows.append((method, f"{spending(folder)['queries']:,}", f"{seconds:.0f}", head, *accuracies))
+        (folder / "evaluation.json").write_text(json.dumps(measured, indent=2) + "\n")
     console.print(table(("method", "queries", "seconds", "head", "1-shot", "5-shot"), rows))
 
 

@@ -1,6 +1,7 @@
 """`dfml learn ZOO|apis.toml --out RUN`: from APIs to an initialisation."""
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ def add(verbs: Any) -> None:
     learn.add_argument("--budget-per-api", type=int, metavar="QUERIES")
     learn.add_argument("--seed", type=int, default=0)
     learn.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    learn.add_argument("--tensorboard", action="store_true", help="also write the curves to RUN/tensorboard")
     learn.add_argument("--out", type=Path, required=True, metavar="RUN")
     learn.set_defaults(run=run, computes=True)
 
@@ -31,7 +33,12 @@ def run(args: argparse.Namespace) -> None:
     from dfml.learning import learn, settings_from
 
     settings = [*(settings_from(args.config) if args.config else ()), *args.set]
-    with LearningProgress() as progress:
+    with ExitStack() as opened:
+        show = [opened.enter_context(LearningProgress()).show]
+        if args.tensorboard:
+            from dfml.report.tensorboard import TensorBoard
+
+            show.append(opened.enter_context(TensorBoard(args.out)).show)
         learn(
             args.apis,
             args.out,
@@ -42,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
             budget_per_api=args.budget_per_api,
             seed=args.seed,
             resume=args.resume,
-            on_event=progress.show,
+            on_event=lambda event: [each(event) for each in show],
         )
     spent = spending(args.out)["queries"]
     console.print(f"{args.out / 'init.safetensors'} is learned, from {spent:,} queries")

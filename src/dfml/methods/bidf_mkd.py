@@ -85,7 +85,7 @@ class Learner:
         self.apis = {api.spec.name: api for api in place.apis}
         self.workers = min(cores(), config.replay.batch)
         self.divergence = distillation_kl if config.distil.divergence == "kl" else released_divergence
-        self.recovered = place.run.path / "recovered"
+        self.recovered = place.run.recovered
         self.recovered.mkdir(exist_ok=True)
         if place.run.resumed and place.run.checkpoint.exists():
             self.state = LearnerState.load(place.run.checkpoint)

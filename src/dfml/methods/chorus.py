@@ -3,11 +3,12 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from dfml.apis.blackbox import BlackBox
 from dfml.engine.pool import cores
 from dfml.errors import ApiError, ConfigError, Unreachable
-from dfml.events import ApiFailed, ApiWeighed, LearningStarted, Step
+from dfml.events import ApiFailed, ApiWeighed, Distilled, LearningStarted, Step
 from dfml.images.prior import prior
 from dfml.initialisation import Initialisation
 from dfml.meta.chorus import ChorusDistilConfig, Student
@@ -15,12 +16,13 @@ from dfml.methods import Workplace
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics
-from dfml.recovery.pool import Answers, ask_all
+from dfml.recovery.pool import Answers, ask_all, surest
 from dfml.rng import derive_seed, stream
 
 FEWEST = 20
 """queries an API below which its answers say nothing"""
-
+POINTS = 100
+"""of the learning curve that the run keeps"""
 CHECKPOINT_SECONDS = 20.0
 
 
@@ -59,16 +61,21 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
     steps, checkpoint = config.distil.steps, place.run.checkpoint
     place.emit(LearningStarted(method="chorus", apis=len(place.apis), iterations=steps, budget=place.budget))
     answers = _ask(config, place)
+    _keep_surest(answers, place)
     spec = config.net.spec
     net = Net(spec)
     start = net.init(stream(place.seed, "meta-model"))
     student = Student(net, start, answers, config.distil, rng=stream(place.seed, "distil"))
     if place.run.resumed and checkpoint.exists():
         student.load(checkpoint)
-    saved = time.monotonic()
+    saved, unsaid = time.monotonic(), list[float]()
     while student.step < steps:
         loss = student.advance()
         place.emit(Step(stage="distilling", done=student.step, total=steps, objective=loss))
+        unsaid.append(loss)
+        if student.step * POINTS // steps > (student.step - 1) * POINTS // steps:
+            place.emit(Distilled(iteration=student.step - 1, objective=round(sum(unsaid) / len(unsaid), 5)))
+            unsaid.clear()
         if time.monotonic() - saved > CHECKPOINT_SECONDS:
             student.save(checkpoint)
             saved = time.monotonic()
@@ -97,3 +104,12 @@ def _ask(config: ChorusConfig, place: Workplace) -> Answers:
     if not bool(answers.asked.any()):
         raise Unreachable(f"none of the {len(place.apis)} APIs answered; check that they are up, then use --resume")
     return answers
+
+
+def _keep_surest(answers: Answers, place: Workplace) -> None:
+    """The images that say most about each API, for whoever wants to look: learning does not read them."""
+    place.run.recovered.mkdir(exist_ok=True)
+    for column, api in enumerate(place.apis):
+        if bool(answers.asked[:, column].any()):
+            file = place.run.recovered / f"{quote(api.spec.name, safe='')}.safetensors"
+            surest(answers, column, api.spec).save(file)

@@ -9,8 +9,9 @@ from itertools import repeat
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import BlackBox
+from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.errors import ApiError
+from dfml.recovery.recovered import ClassKey, RecoveredSet
 
 IMAGES_A_CALL = 250
 """After so many images the next API may go on; an API that fails loses at most this many."""
@@ -33,6 +34,22 @@ class Answers:
         """The same for the same answers to the same images, and for no others."""
         parts = (part.numpy().tobytes() for part in (self.images, self.probs, self.asked, self.ways))
         return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def surest(answers: Answers, column: int, spec: ApiSpec, *, count: int = 4, classes: int = 20) -> RecoveredSet:
+    """For each of the first `classes` classes of API `column`, the `count` images it gives most to that class."""
+    asked = answers.asked[:, column].nonzero().flatten()
+    probs = answers.probs[asked, column, : spec.way]
+    shown = min(classes, spec.way)
+    best = probs[:, :shown].topk(min(count, len(probs)), dim=0).indices  # (count, shown)
+    rows = best.T.flatten()
+    return RecoveredSet(
+        images=answers.images[asked[rows]].float() / 255,
+        targets=torch.arange(shown).repeat_interleave(len(best)),
+        probs=probs[rows],
+        classes=tuple(ClassKey(spec.name, name) for name in spec.classes),
+        queries=len(asked),
+    )
 
 
 def ask_all(

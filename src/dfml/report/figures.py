@@ -1,0 +1,89 @@
+"""Which charts a page shows of a run, of several runs, of a table of the bench."""
+
+from collections.abc import Iterable, Sequence
+
+from dfml.report.chart import Chart, Series, draw, smooth, thin
+from dfml.report.story import RunStory
+from dfml.report.tables import Row, Table
+
+QUERIES = "queries an API"
+
+
+def learning_curves(run: RunStory) -> list[Chart]:
+    """How learning went, as far as the method tells."""
+    charts = []
+    distilled = run.curve("Distilled", "objective")
+    if len(distilled) > 1:
+        series = [Series("divergence", distilled)]
+        charts.append(draw("Distance to the APIs' answers", series, x="update", y="KL divergence"))
+    for value, title, y in (("accuracy", "Accuracy on replayed tasks", "percent"), ("loss", "Loss in replay", "loss")):
+        points = [(x, 100 * v if y == "percent" else v) for x, v in run.curve("Replayed", value)]
+        if len(points) > 1:
+            mean = smooth(points, window=max(1, len(points) // 10))
+            line = Series("running mean", thin(mean), faint=thin(points))
+            charts.append(draw(title, [line], x="iteration", y=y))
+    visits = [Series(part, thin(run.curve("Visited", f"{part}_loss")), marks=True) for part in ("inner", "outer")]
+    if all(len(series.points) > 1 for series in visits):
+        charts.append(draw("Distillation, visit by visit", visits, x="iteration", y="KL divergence"))
+    spent, total = [], 0.0
+    for iteration, queries in run.curve("Visited", "queries"):
+        total += queries
+        spent.append((iteration, total))
+    if len(spent) > 1:
+        charts.append(draw("Queries spent", [Series("queries", thin(spent), marks=True)], x="iteration", y="queries"))
+    return charts
+
+
+def accuracy_against_queries(runs: Sequence[RunStory]) -> list[Chart]:
+    """One chart for each kind of task that several runs were tested on."""
+    kinds = sorted({(e.dataset, e.part, e.way, e.shot) for run in runs for e in run.evaluations})
+    charts = []
+    for dataset, part, way, shot in kinds:
+        series = [
+            _point(f"{run.name}, {e.head}", run.queries_per_api, e.score.mean, e.score.ci95)
+            for run in runs
+            for e in run.evaluations
+            if (e.dataset, e.part, e.way, e.shot) == (dataset, part, way, shot)
+        ]
+        if len(series) > 1 and any(one.points for one in series):
+            title = f"{way}-way {shot}-shot, {dataset} {part}"
+            charts.append(draw(title, series, x=QUERIES, y="accuracy, percent", log_x=True))
+    return charts
+
+
+def bench_figures(table: Table) -> list[Chart]:
+    """A chart for each head and number of shots, where the table is a figure."""
+    if table.axis is None:
+        return []
+    name, log = str(table.axis.get("name", "")), bool(table.axis.get("log"))
+    charts = []
+    for head in table.heads:
+        for shot in table.shots:
+            rows = [row for row in table.rows if row.head == head and shot in row.scores and row.x is not None]
+            series = _lines(rows, shot, log=log)
+            if any(one.points for one in series):
+                title = f"{shot}-shot, {head}"
+                charts.append(draw(title, series, x=name, y="accuracy, percent", log_x=log))
+    return charts
+
+
+def _lines(rows: Iterable[Row], shot: int, *, log: bool) -> list[Series]:
+    """Rows of one series are the points of one line; what has no place on a log axis becomes a level."""
+    series: dict[str, list[Row]] = {}
+    for row in rows:
+        series.setdefault(row.series or row.label, []).append(row)
+    lines = []
+    for label, members in series.items():
+        placed = sorted((r for r in members if r.x is not None and (r.x > 0 or not log)), key=lambda r: r.x or 0.0)
+        points = [(float(r.x or 0.0), r.scores[shot].mean) for r in placed]
+        widths = [r.scores[shot].ci95 for r in placed]
+        level = None if placed else members[0].scores[shot].mean
+        lines.append(Series(label, points, widths, level=level, marks=True))
+    return lines
+
+
+def _point(label: str, queries: float, mean: float, ci95: float) -> Series:
+    """A run on a log axis; one that asked nothing is a level."""
+    if queries <= 0:
+        return Series(label, level=mean)
+    return Series(label, [(queries, mean)], [ci95], marks=True)

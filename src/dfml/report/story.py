@@ -1,0 +1,140 @@
+"""What a run folder tells: who was asked, what it cost, how learning went."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dfml.apis.ledger import spending
+from dfml.report.accuracy import Evaluation, read_evaluations
+from dfml.runs import read_config
+
+Happening = Mapping[str, Any]
+"""one line of events.jsonl"""
+
+
+@dataclass(frozen=True)
+class ApiStory:
+    """One API as the run met it."""
+
+    name: str
+    classes: tuple[str, ...]
+    accuracy: float | None  # as reported
+    queries: int
+    money: float | None  # USD, where a price is known
+    in_doubt: int
+    weight: float | None  # what chorus made of its answers
+    reached: float | None  # the part of its support sets that it gives the class they are meant for
+    failures: int
+
+
+@dataclass(frozen=True)
+class RunStory:
+    """One run, from its own files alone."""
+
+    name: str
+    method: str
+    finished: bool
+    seconds: float
+    starts: int  # 1 for a run in one go
+    queries: int
+    apis: tuple[ApiStory, ...]
+    events: tuple[Happening, ...]
+    evaluations: tuple[Evaluation, ...]
+    config: Mapping[str, Any]
+    folder: Path
+
+    @property
+    def money(self) -> float | None:
+        """USD spent on the APIs whose price is known, if there are any."""
+        known = [api.money for api in self.apis if api.money is not None]
+        return sum(known) if known else None
+
+    @property
+    def queries_per_api(self) -> float:
+        return self.queries / max(1, len(self.apis))
+
+    @property
+    def best(self) -> Evaluation | None:
+        """The highest accuracy measured: what a headline quotes."""
+        return max(self.evaluations, key=lambda e: e.score.mean, default=None)
+
+    def curve(self, event: str, value: str) -> list[tuple[float, float]]:
+        """(iteration, value) of all events of one kind; an iteration that was redone after a stop counts once."""
+        points = {
+            int(e["iteration"]): float(e[value])
+            for e in self.events
+            if e["event"] == event and e.get(value) is not None and "iteration" in e
+        }
+        return sorted(points.items())
+
+
+def is_run(folder: Path) -> bool:
+    """Whether `dfml learn` wrote it."""
+    return (folder / "config.toml").is_file()
+
+
+def read_run(folder: Path) -> RunStory:
+    """The story of one run, finished or not."""
+    config = read_config(folder)
+    events, spent = _events(folder / "events.jsonl"), spending(folder)
+    names = [str(name) for name in config.get("apis", spent["apis"])]
+    return RunStory(
+        name=folder.resolve().name,
+        method=str(config.get("method", "unknown")),
+        finished=(folder / "init.safetensors").is_file(),
+        seconds=_seconds(events),
+        starts=max(1, sum(e["event"] == "LearningStarted" for e in events)),
+        queries=int(spent["queries"]),
+        apis=tuple(_api(name, events, spent["apis"].get(name, {})) for name in names),
+        events=tuple(events),
+        evaluations=tuple(read_evaluations(folder)),
+        config=config,
+        folder=folder,
+    )
+
+
+def _api(name: str, events: Iterable[Happening], spent: Mapping[str, int]) -> ApiStory:
+    mine = [e for e in events if e.get("api") == name]
+    told = {kind: [e for e in mine if e["event"] == kind] for kind in ("ApiJoined", "ApiWeighed", "ApiFailed")}
+    joined = told["ApiJoined"][-1] if told["ApiJoined"] else {}
+    queries, price = spent.get("queries", 0), joined.get("price")
+    reached = [float(e["support_reached"]) for e in mine if e["event"] == "Visited"]
+    return ApiStory(
+        name=name,
+        classes=tuple(map(str, joined.get("classes", ()))),
+        accuracy=joined.get("accuracy"),
+        queries=queries,
+        money=None if price is None else queries * float(price) / 1000,
+        in_doubt=spent.get("in_doubt", 0),
+        weight=told["ApiWeighed"][-1]["weight"] if told["ApiWeighed"] else None,
+        reached=sum(reached) / len(reached) if reached else None,
+        failures=len(told["ApiFailed"]),
+    )
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    """Every whole line; a run that was killed may have left half of its last one."""
+    events = []
+    for line in path.read_text().splitlines() if path.is_file() else ():
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(event, dict) and "event" in event:
+            events.append(event)
+    return events
+
+
+def _seconds(events: Iterable[Happening]) -> float:
+    """Time at work: from each start to the last thing that happened before the next start."""
+    total, begun, last = 0.0, None, 0.0
+    for event in events:
+        if event["event"] == "ApiJoined":  # comes before the start it belongs to
+            continue
+        if event["event"] == "LearningStarted":
+            total += last - begun if begun is not None else 0.0
+            begun = float(event["time"])
+        last = float(event["time"])
+    return total + (last - begun if begun is not None else 0.0)
