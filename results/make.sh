@@ -58,3 +58,14 @@ done
 
 (cd "$here/.." && python -m benchmarks.reach "$work/zoo10" --apis 6 --out "$here/reach.json")
 (cd "$here/.." && python -m benchmarks --out "$here/benchmarks.json")
+
+# the paper's tables and figures at laptop scale; cells that two of them share are run once
+cd "$work"
+bench() { dfml bench "$1" --scale laptop --data "${2:-$data}" --zoos . --work bench-work --out "$here"; }
+for table in tab:ss tab:ablation tab:zofo tab:numberapi fig:apinum queries tab:sh privacy fig:vix fig:apiacc quality \
+    fig:numshots tab:sentivity tab:numberquery fig:querynum tab:dfmeta10way; do
+    bench $table
+done
+bench tab:mh "$(dirname "$data")" # a folder with cifar-fs/, mini-imagenet/ and cub/
+dfml bench show "$here" --out "$here/shown"
+(cd "$here/.." && python -m benchmarks.random_baseline "$data" --tasks 100 --out "$here/random-baseline.json")

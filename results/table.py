@@ -1,7 +1,8 @@
 """The Markdown tables of the README and the docs, from the JSON files beside this script.
 
 python results/table.py            prints them
-python results/table.py --write    puts them where the pages say <!-- table NAME -->
+python results/table.py --write    puts them where the pages say <!-- table NAME --> or, for a table of
+                                   `dfml bench`, <!-- bench NAME -->
 """
 
 import argparse
@@ -10,8 +11,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from dfml.bench.cells import read_json
+from dfml.bench.show import load_table, table_body
+
 HERE = Path(__file__).parent
-PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/serving.md")
+PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/serving.md", "docs/bench.md")
 
 
 def found(names: list[str], *, head: str, shot: int) -> list[dict[str, Any]]:
@@ -152,6 +156,23 @@ def spent(name: str) -> str:
     return f"{sum(totals) / len(totals):,.0f}"
 
 
+def random_table() -> str:
+    path = HERE / "random-baseline.json"
+    if not path.exists():
+        return "n/a"
+    lines = ["| one thing changed | 1-shot | 5-shot |", "|---|---|---|"]
+    for row in json.loads(path.read_text()):
+        one, five = (f"{row[key]['mean']:.1f} ± {row[key]['ci95']:.1f}" for key in ("1-shot", "5-shot"))
+        lines.append(f"| {row['variant']} | {one} | {five} |")
+    return "\n".join(lines)
+
+
+def bench_table(name: str) -> str:
+    """A table of `dfml bench`, as far as its cells have come in."""
+    path = HERE / "tables" / f"{name}.json"
+    return table_body(load_table(read_json(path), HERE)) if path.exists() else "n/a"
+
+
 TABLES = {
     "accuracy": accuracy_table,
     "conditions": conditions_table,
@@ -159,6 +180,7 @@ TABLES = {
     "reach": reach_table,
     "speed": speed_table,
     "remote": remote_table,
+    "random": random_table,
 }
 
 
@@ -168,7 +190,11 @@ def filled(page: str) -> str:
     def table(match: re.Match[str]) -> str:
         return f"<!-- table {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
 
-    return re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", table, page, flags=re.DOTALL)
+    def bench(match: re.Match[str]) -> str:
+        return f"<!-- bench {match[1]} -->\n{bench_table(match[1])}\n<!-- end -->"
+
+    page = re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", table, page, flags=re.DOTALL)
+    return re.sub(r"<!-- bench ([\w-]+) -->\n.*?<!-- end -->", bench, page, flags=re.DOTALL)
 
 
 def main() -> None:

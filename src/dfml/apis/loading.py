@@ -28,13 +28,10 @@ if TYPE_CHECKING:
 def load_apis(path: str | Path, *, only: Iterable[str] | None = None) -> list[BlackBox]:
     """Every API of a manifest or zoo folder, or those named in `only`, ready to be asked."""
     manifest = find_manifest(Path(path))
-    entries, _ = read_manifest(manifest)
     hosts: dict[str, Host] = {}  # APIs of one server share its connections
     apis: list[BlackBox] = []
-    for name in entries if only is None else only:
-        if name not in entries:
-            raise ConfigError(f"{manifest}: no API named {name!r}; {nearest(name, entries)}")
-        entry, where = entries[name], f"{manifest}: [apis.{name}]"
+    for name, entry in _chosen(manifest, only).items():
+        where = f"{manifest}: [apis.{name}]"
         if entry.protocol in REMOTE:
             apis.append(_remote(name, entry, hosts, where))
         else:
@@ -97,12 +94,11 @@ def secret_headers(headers: Mapping[str, str], environment: Mapping[str, str], w
     }
 
 
-def load_white_boxes(path: str | Path) -> list[ModuleApi]:
+def load_white_boxes(path: str | Path, *, only: Iterable[str] | None = None) -> list[ModuleApi]:
     """The APIs of a zoo with their weights, so that input gradients can be had: for the white-box bound only."""
     manifest = find_manifest(Path(path))
-    entries, _ = read_manifest(manifest)
     boxes = []
-    for name, entry in entries.items():
+    for name, entry in _chosen(manifest, only).items():
         if entry.weights is None or entry.arch is None:
             raise ConfigError(f"{manifest}: [apis.{name}] has no weights; the white-box bound needs a zoo of dfml")
         tensors = load_file(manifest.parent / entry.weights)
@@ -113,3 +109,12 @@ def load_white_boxes(path: str | Path) -> list[ModuleApi]:
         net.load_state_dict(tensors)
         boxes.append(ModuleApi(net, entry_spec(name, entry), mean=mean, std=std))
     return boxes
+
+
+def _chosen(manifest: Path, only: Iterable[str] | None) -> dict[str, ApiEntry]:
+    entries, _ = read_manifest(manifest)
+    names = list(entries if only is None else only)
+    for name in names:
+        if name not in entries:
+            raise ConfigError(f"{manifest}: no API named {name!r}; {nearest(name, entries)}")
+    return {name: entries[name] for name in names}

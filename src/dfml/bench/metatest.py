@@ -1,6 +1,6 @@
 """Meta-test: an initialisation on many tasks of real, unseen classes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -68,7 +68,7 @@ def meta_test(
     check_voices(protocol.head.head, init.voices)
     if not protocol.inductive:
         check_way(Net(init.net), protocol.way, protocol.head.head)
-    for part in open_parts(protocol, data):  # complain, and fill the cache, before workers start
+    for part in open_parts(protocol.dataset, protocol.part, data):  # complain, and fill the cache, before workers start
         sample_episode(part, _shape(protocol), stream(0))
     starts = range(0, protocol.tasks, CHUNK)
     chunks = [
@@ -88,41 +88,81 @@ def meta_test(
 def score_chunk(chunk: Chunk, report: Report) -> list[float]:
     """The accuracy on each task of a chunk."""
     init = Initialisation.load(chunk.initialisation)
-    net, head = Net(init.net), chunk.protocol.head
+    score = scorer(init, chunk.protocol)
     fractions = []
-    for episode in _tasks(chunk, init):
-        if chunk.protocol.inductive:
-            classifier = init.adapt(
-                episode.support,
-                episode.support_labels,
-                head=head.head,
-                lr=head.lr,
-                steps=head.steps,
-                support_weight=chunk.protocol.support_weight,
-            )
-            fractions.append(classifier.score(episode.query, episode.query_labels))
-        else:
-            fractions.append(task_accuracy(net, init.params, episode, head, voices=init.voices))
+    for episode in draw_tasks(chunk.protocol, chunk.tasks, data=chunk.data, shape=input_shape(init)):
+        fractions.append(score(episode))
         report(len(fractions) / len(chunk.tasks))
     return fractions
 
 
-def open_parts(protocol: Protocol, data: Path | None) -> list[ImageSet]:
-    """The image sets tasks are drawn from, in turn."""
-    if protocol.dataset != "mh":
-        return [open_dataset(protocol.dataset, protocol.part, data=data)]
+def input_shape(init: Initialisation) -> tuple[int, int, int]:
+    """(channels, height, width) of the images that the network takes."""
+    return init.net.channels, init.net.size, init.net.size
+
+
+def scorer(init: Initialisation, protocol: Protocol) -> Callable[[Episode], float]:
+    """What the protocol does with one task: adapt to its support set, and the accuracy on its queries."""
+    net, head = Net(init.net), protocol.head
+
+    def frozen(episode: Episode) -> float:
+        classifier = init.adapt(
+            episode.support,
+            episode.support_labels,
+            head=head.head,
+            lr=head.lr,
+            steps=head.steps,
+            support_weight=protocol.support_weight,
+        )
+        return classifier.score(episode.query, episode.query_labels)
+
+    def transductive(episode: Episode) -> float:
+        return task_accuracy(net, init.params, episode, head, voices=init.voices)
+
+    return frozen if protocol.inductive else transductive
+
+
+def open_parts(dataset: str, part: str, data: Path | None) -> list[ImageSet]:
+    """The image sets tasks are drawn from, in turn: one, or the three of `mh`."""
+    if dataset != "mh":
+        return [open_dataset(dataset, part, data=data)]
     if data is None:
         raise ConfigError("--dataset mh needs --data: a folder with cifar-fs/, mini-imagenet/ and cub/ in it")
-    return [open_dataset(name, protocol.part, data=data / name) for name in MULTIPLE]
+    return [open_dataset(name, part, data=data / name) for name in MULTIPLE]
 
 
-def _tasks(chunk: Chunk, init: Initialisation) -> Iterator[Episode]:
-    parts = open_parts(chunk.protocol, chunk.data)
-    shape = (init.net.channels, init.net.size, init.net.size)
-    for task in chunk.tasks:
-        rng = stream(chunk.protocol.seed, "meta-test", chunk.protocol.part, task)
-        episode = sample_episode(parts[task % len(parts)], _shape(chunk.protocol), rng)
-        yield episode._replace(support=fit_to(episode.support, shape), query=fit_to(episode.query, shape))
+def draw_tasks(
+    protocol: Protocol, tasks: Iterable[int], *, data: Path | None, shape: tuple[int, int, int] | None = None
+) -> Iterator[Episode]:
+    """Some of the protocol's tasks by number; images are brought to `shape` (c, h, w), or left as they are."""
+    parts = open_parts(protocol.dataset, protocol.part, data)
+    for task in tasks:
+        rng = stream(protocol.seed, "meta-test", protocol.part, task)
+        episode = sample_episode(parts[task % len(parts)], _shape(protocol), rng)
+        if shape is not None:
+            episode = episode._replace(support=fit_to(episode.support, shape), query=fit_to(episode.query, shape))
+        yield episode
+
+
+def describe(protocol: Protocol, accuracy: Accuracy) -> dict[str, Any]:
+    """One result with everything needed to repeat it."""
+    return {
+        "dataset": protocol.dataset,
+        "part": protocol.part,
+        "way": protocol.way,
+        "shot": protocol.shot,
+        "query": protocol.query,
+        "tasks": protocol.tasks,
+        "seed": protocol.seed,
+        "head": protocol.head.head,
+        "centre": protocol.head.centre,
+        "lr": protocol.head.lr,
+        "steps": protocol.head.steps,
+        "statistics": "frozen" if protocol.inductive else "task",
+        **({"support_weight": protocol.support_weight} if protocol.inductive else {}),
+        "mean": round(accuracy.mean, 3),
+        "ci95": round(accuracy.ci95, 3),
+    }
 
 
 def _shape(protocol: Protocol) -> EpisodeSpec:

@@ -191,15 +191,20 @@ def _check_tasks_fit(part: ImageSet, config: ZooConfig) -> None:
 
 
 def _split(part: ImageSet, chosen: list[int], limit: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Train images and labels, then held-out ones: the last fifth of each class."""
-    kept: list[tuple[Tensor, Tensor]] = []
-    for c in chosen:
-        images = part.tensor(c)[:limit]
-        held_out = max(1, round(len(images) * HELD_OUT))
-        if len(images) - held_out < 2:
-            raise ConfigError(f"{part.name}: class {part.classes[c]} has {len(images)} images, too few to train on")
-        kept.append((images[:-held_out], images[-held_out:]))
+    """Train images and labels, then held-out ones."""
+    kept = [split_class(part, c, limit) for c in chosen]
     return *_gather([train for train, _ in kept]), *_gather([test for _, test in kept])
+
+
+def split_class(part: ImageSet, class_index: int, limit: int | None) -> tuple[Tensor, Tensor]:
+    """Images of a class that an API is trained on, and those held out: the last fifth."""
+    images = part.tensor(class_index)[:limit]
+    held_out = max(1, round(len(images) * HELD_OUT))
+    if len(images) - held_out < 2:
+        raise ConfigError(
+            f"{part.name}: class {part.classes[class_index]} has {len(images)} images, too few to train on"
+        )
+    return images[:-held_out], images[-held_out:]
 
 
 def _gather(groups: list[Tensor]) -> tuple[Tensor, Tensor]:

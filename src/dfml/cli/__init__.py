@@ -23,6 +23,7 @@ VERBS = (
     "predict",
     "ledger",
     "images",
+    "bench",
     "report",
 )
 

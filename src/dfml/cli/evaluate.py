@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dfml.bench.metatest import Protocol
-    from dfml.evaluation import Accuracy
 
 
 def add(verbs: Any) -> None:
@@ -72,7 +71,7 @@ def measure(
     path: Path, protocols: "Sequence[Protocol]", *, data: Path | None = None, workers: int | None = None
 ) -> list[dict[str, Any]]:
     """Every protocol in turn, with a bar for each."""
-    from dfml.bench.metatest import meta_test
+    from dfml.bench.metatest import describe, meta_test
     from dfml.cli.drawing import progress_bars
 
     results = []
@@ -85,24 +84,3 @@ def measure(
 
             results.append(describe(protocol, meta_test(path, protocol, data=data, workers=workers, on_task=show)))
     return results
-
-
-def describe(protocol: "Protocol", accuracy: "Accuracy") -> dict[str, Any]:
-    """One result with everything needed to repeat it."""
-    return {
-        "dataset": protocol.dataset,
-        "part": protocol.part,
-        "way": protocol.way,
-        "shot": protocol.shot,
-        "query": protocol.query,
-        "tasks": protocol.tasks,
-        "seed": protocol.seed,
-        "head": protocol.head.head,
-        "centre": protocol.head.centre,
-        "lr": protocol.head.lr,
-        "steps": protocol.head.steps,
-        "statistics": "frozen" if protocol.inductive else "task",
-        **({"support_weight": protocol.support_weight} if protocol.inductive else {}),
-        "mean": round(accuracy.mean, 3),
-        "ci95": round(accuracy.ci95, 3),
-    }

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 def add(verbs: Any) -> None:
     learn = verbs.add_parser("learn", help="learn an initialisation from APIs")
     learn.add_argument("apis", type=Path, metavar="APIS", help="a zoo folder or an apis.toml")
-    learn.add_argument("--method", default="chorus", help="chorus (default), bidf-mkd, white-box or random")
+    learn.add_argument(
+        "--method", default="chorus", help="chorus (default), bidf-mkd, white-box, single-dfkd, distill-avg or random"
+    )
     learn.add_argument("--preset", help="named settings: thorough (chorus); paper, released (bidf-mkd)")
     learn.add_argument("--config", type=Path, metavar="TOML", help="settings from a file; --set goes on top")
     learn.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. recovery.directions=10")

@@ -39,7 +39,9 @@ _reports: "Queue[Progress] | None" = None
 
 
 def cores() -> int:
-    """The cores this process may use."""
+    """The cores this process may use; a worker of `side_by_side` has one, the others are its siblings'."""
+    if _reports is not None:
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -13,7 +13,14 @@ from dfml.events import Emit
 from dfml.initialisation import Initialisation
 from dfml.runs import RunFolder
 
-METHODS = {"chorus": "chorus", "bidf-mkd": "bidf_mkd", "white-box": "white_box", "random": "random_init"}
+METHODS = {
+    "chorus": "chorus",
+    "bidf-mkd": "bidf_mkd",
+    "white-box": "white_box",
+    "single-dfkd": "single_dfkd",
+    "distill-avg": "distill_avg",
+    "random": "random_init",
+}
 
 
 @dataclass(frozen=True)

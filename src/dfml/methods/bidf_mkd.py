@@ -11,7 +11,7 @@ from torch import Tensor
 from dfml.apis.blackbox import BlackBox
 from dfml.engine.pool import cores
 from dfml.episode import EpisodeSpec
-from dfml.errors import ApiError, BadAnswer, BudgetExceeded, ConfigError, Garbled, Refused, Unreachable
+from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
 from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
 from dfml.initialisation import Initialisation
 from dfml.losses import distillation_kl, released_divergence
@@ -23,7 +23,9 @@ from dfml.meta.state import LearnerState
 from dfml.meta.tasks import mean_gradient
 from dfml.methods import Workplace
 from dfml.methods.bidf_settings import PRESETS, BidfMkdConfig
+from dfml.methods.meta_model import head_for
 from dfml.methods.schedule import Plateau, Rota, visits_due
+from dfml.methods.single_level import refuse_less_than_a_set
 from dfml.nets.functional import Net, Params, normalise
 from dfml.nets.statistics import batch_statistics, frozen
 from dfml.recovery.choice import recover
@@ -44,14 +46,7 @@ def plan(
 ) -> BidfMkdConfig:
     """Fill in the network's shape and the length of the schedule, and refuse a budget that buys nothing."""
     config = replace(config, net=config.net.fitted(apis))
-    costs = [config.recovery.queries(api.spec.way) for api in apis]
-    cheapest = min(costs)
-    for name, amount in (("--budget", budget), ("--budget-per-api", budget_per_api)):
-        if amount is not None and amount < cheapest:
-            raise ConfigError(
-                f"{name} {amount:,} is below one recovered set, which takes {cheapest:,} queries; "
-                "raise it, or lower recovery.steps, recovery.directions or recovery.images_per_class"
-            )
+    costs = refuse_less_than_a_set(config.recovery, apis, budget=budget, budget_per_api=budget_per_api)
     schedule = config.schedule
     if not schedule.visits and not schedule.plateau:
         limits = [_smaller(api.spec.terms.budget, budget_per_api) for api in apis]
@@ -201,7 +196,7 @@ class Learner:
         api = self.apis[name]
         number = len(self.state.notes["visits"])
         before = api.ledger.queries
-        net, params = self._with_head_for(api.spec.way)
+        net, params = head_for(self.net, self.state.params, api.spec.way)
         support = self._recover(name, number, "support", None)
         query = None
         if self._affordable_sets(name) > 0:
@@ -299,14 +294,6 @@ class Learner:
             for name, p in self.state.params.items()
         }
         self.state.params, self.state.adam = adam(self.state.params, fitting, self.state.adam, lr=lr)
-
-    def _with_head_for(self, way: int) -> tuple[Net, Params]:
-        """The meta model, or for an API with another number of classes the same body under a fresh, empty head."""
-        if way == self.net.spec.way:
-            return self.net, self.state.params
-        width = self.state.params["head.weight"].shape[1]
-        head = {"head.weight": torch.zeros(way, width), "head.bias": torch.zeros(way)}
-        return Net(replace(self.net.spec, way=way)), {**self.state.params, **head}
 
     def _remember(self) -> TaskMemory:
         """The memory as it was: every set that a completed visit recovered, in order."""

@@ -4,9 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from dfml.apis.blackbox import BlackBox
 from dfml.errors import ConfigError
 from dfml.nets import Arch, NetSpec
+from dfml.nets.functional import Net, Params
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,15 @@ class MetaModelConfig:
         if 0 in (self.way, self.size, self.channels):
             raise ConfigError("the meta model's way, size and channels are still open; plan the run first")
         return NetSpec(arch=self.arch, width=self.width, way=self.way, size=self.size, channels=self.channels)
+
+
+def head_for(net: Net, params: Params, way: int) -> tuple[Net, Params]:
+    """The meta model, or for an API with another number of classes the same body under a fresh, empty head."""
+    if way == net.spec.way:
+        return net, params
+    width = params["head.weight"].shape[1]
+    head = {"head.weight": torch.zeros(way, width), "head.bias": torch.zeros(way)}
+    return Net(replace(net.spec, way=way)), {**params, **head}
 
 
 def _most_common(values: list[int]) -> int:

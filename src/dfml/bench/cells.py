@@ -1,0 +1,149 @@
+"""A cell: the smallest piece of a table that can be run, kept and shared. Its content is its name."""
+
+import hashlib
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import dfml
+from dfml.bench.zoo import ZooConfig
+from dfml.config import to_mapping
+from dfml.errors import ArtifactError
+from dfml.files import write_whole
+from dfml.heads import Head
+
+FORMAT = 1
+Measure = Literal["accuracy", "privacy", "zoo"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """Some APIs of a zoo. Every API depends on its number alone, so a larger zoo of the same kind serves as well."""
+
+    zoo: ZooConfig
+    first: int = 0
+    count: int = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """The tasks a row is tested on, and how it adapts to them."""
+
+    dataset: str = "glyphs"
+    way: int = 5
+    shots: tuple[int, ...] = (1, 5)
+    tasks: int = 600
+    heads: tuple[Head, ...] = ("finetune", "prototype")
+    part: Literal["val", "test"] = "test"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One row, one seed: what is learned from which APIs, and what is measured of it."""
+
+    row: str
+    method: str
+    """a method of `dfml learn`, or one that only the bench has: best-api, api-features, real-maml, zoo"""
+    apis: tuple[Draw, ...]
+    preset: str | None = None
+    settings: tuple[str, ...] = ()
+    budget_per_api: int | None = None
+    measure: Measure = "accuracy"
+    evaluation: Evaluation = Evaluation()
+    seed: int = 0
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Everything that decides the result but the seed, as plain JSON."""
+        content = to_mapping(self)
+        content["apis"] = [to_mapping(draw) for draw in self.apis]
+        for draw in content["apis"]:
+            del draw["zoo"]["apis"]  # a draw from a larger zoo is the same draw
+        content["settings"] = sorted(self.settings)
+        for name in ("row", "seed"):
+            del content[name]
+        return content
+
+    @property
+    def stem(self) -> str:
+        """The name of the cell's file."""
+        return f"{self.row}-{_digest(self.config)}-{self.seed}"
+
+    @property
+    def run_name(self) -> str:
+        """The name of the run that learns; cells that measure the same run in several ways share it."""
+        learned = {key: value for key, value in self.config.items() if key not in ("measure", "evaluation")}
+        return f"{self.method}-{_digest(learned)}-{self.seed}"
+
+
+class Results:
+    """The folder that `dfml bench --out` fills."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, stem: str) -> Path:
+        return self.folder / "cells" / f"{stem}.json"
+
+    def failure(self, stem: str) -> Path:
+        return self.folder / "failed" / f"{stem}.txt"
+
+    def finished(self, stem: str) -> bool:
+        return self.path(stem).exists()
+
+    def load(self, stem: str) -> dict[str, Any]:
+        """A finished cell."""
+        return read_json(self.path(stem))
+
+    def keep(self, cell: Cell, outcome: dict[str, Any]) -> None:
+        """Write a finished cell whole; one that is there already stays as it is."""
+        if self.finished(cell.stem):
+            return
+        content = {
+            "format": FORMAT,
+            "cell": cell.stem,
+            "row": cell.row,
+            "seed": cell.seed,
+            "config": cell.config,
+            "version": dfml.__version__,
+            "code": code_version(),
+            **outcome,
+        }
+        self.path(cell.stem).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path(cell.stem), (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+        self.failure(cell.stem).unlink(missing_ok=True)
+
+    def keep_failure(self, cell: Cell, sentence: str) -> None:
+        self.failure(cell.stem).parent.mkdir(parents=True, exist_ok=True)
+        self.failure(cell.stem).write_text(sentence + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A result file of ours."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, json.JSONDecodeError) as error:
+        raise ArtifactError(f"{path} cannot be read as a result ({error}); delete it and run the bench again") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ArtifactError(f"{path} is no result of this version of dfml; delete it and run the bench again")
+    return content
+
+
+def code_version() -> str:
+    """The commit of the source, with a + if it was changed since; empty where there is no repository."""
+    here = Path(dfml.__file__).parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(here), *arguments], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", str(here)) else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]

@@ -1,0 +1,66 @@
+"""Real-data MAML: the same network meta-trained on the real train classes. The ceiling, for it reads real images."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dfml.apis.blackbox import fit_to
+from dfml.data import ImageSet, sample_episode
+from dfml.episode import Episode, EpisodeSpec
+from dfml.initialisation import Initialisation
+from dfml.meta.adam import AdamState, adam
+from dfml.meta.replay import meta_gradient
+from dfml.methods.bidf_settings import ReplayConfig
+from dfml.methods.meta_model import MetaModelConfig
+from dfml.nets.functional import Net
+from dfml.rng import stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealMamlConfig:
+    """The replay of BiDf-MKD, on real tasks."""
+
+    net: MetaModelConfig = MetaModelConfig()
+    iterations: int = 60_000
+    replay: ReplayConfig = ReplayConfig()
+
+
+def plan(config: RealMamlConfig, parts: Sequence[ImageSet], *, way: int) -> RealMamlConfig:
+    """Fill in the network's shape."""
+    channels, size, _ = parts[0].shape
+    net = replace(
+        config.net, way=config.net.way or way, size=config.net.size or size, channels=config.net.channels or channels
+    )
+    return replace(config, net=net)
+
+
+def meta_train(
+    config: RealMamlConfig,
+    parts: Sequence[ImageSet],
+    *,
+    seed: int,
+    on_step: Callable[[int, float, float], None] = lambda iteration, loss, accuracy: None,
+) -> Initialisation:
+    """MAML on tasks drawn from `parts` in turn."""
+    net, cfg = Net(config.net.spec), config.replay
+    task = EpisodeSpec(way=config.net.way, shot=cfg.shot, query=cfg.query)
+    shape = (config.net.channels, config.net.size, config.net.size)
+    params = net.init(stream(seed, "meta-model"))
+    state = AdamState.fresh(params)
+
+    def draw(number: int) -> Episode:
+        episode = sample_episode(parts[number % len(parts)], task, stream(seed, "real task", number))
+        return episode._replace(support=fit_to(episode.support, shape), query=fit_to(episode.query, shape))
+
+    for iteration in range(config.iterations):
+        episodes = [draw(iteration * cfg.batch + place) for place in range(cfg.batch)]
+        result = meta_gradient(
+            net,
+            params,
+            episodes,
+            inner_lr=cfg.inner_lr,
+            inner_steps=cfg.inner_steps,
+            first_order=cfg.first_order,
+        )
+        params, state = adam(params, result.grads, state, lr=cfg.outer_lr)
+        on_step(iteration, result.loss, result.accuracy)
+    return Initialisation(params, net.spec)

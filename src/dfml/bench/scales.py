@@ -1,0 +1,132 @@
+"""Three sizes of the same experiments: seconds, an evening, and the paper's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+ScaleName = Literal["smoke", "laptop", "paper"]
+Recipe = tuple[str | None, tuple[str, ...]]
+"""a method's preset and settings"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Everything that differs between sizes."""
+
+    name: ScaleName
+    dataset: str
+    """where tasks and APIs come from unless --dataset says otherwise"""
+    apis: int
+    zoo: Mapping[str, Any] = field(default_factory=dict)
+    """settings of the zoos, besides number and kind"""
+    mixed: Mapping[str, Any] = field(default_factory=dict)
+    """further settings of zoos with ResNets (tab:sh, tab:mh)"""
+    mixed_apis: int = 9
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    """by method"""
+    side: int = 0
+    """tab:mh: pixels of a side of the meta model's images; 0: those of most APIs"""
+    seeds: int = 3
+    tasks: int = 600
+    lesser_seeds: int = 1
+    """seeds of everything but tab:ss, tab:ablation and tab:zofo"""
+    lesser_tasks: int = 600
+    """tasks of everything but those three"""
+    api_counts: tuple[int, ...] = (1, 10, 20, 30, 40, 50, 60, 70, 100)
+    directions: tuple[int, ...] = (10, 50, 100, 150, 200)
+    shots: tuple[int, ...] = (1, 5, 10, 20, 30, 40)
+    limits: tuple[int, ...] = (100, 1_000, 10_000)
+    """queries an image, for the curves over queries"""
+    chorus_queries: tuple[int, ...] = (100, 500, 1_000, 5_000)
+
+
+_TINY = ("recovery.images_per_class=4", "recovery.steps=3", "recovery.filters=8", "recovery.latent=16")
+_SMALL_REPLAY = ("replay.shot=1", "replay.query=3", "replay.batch=2")
+SMOKE = Scale(
+    name="smoke",
+    dataset="glyphs",
+    apis=3,
+    zoo={"width": 8, "epochs": 2, "images_per_class": 20},
+    mixed={"width": 4},
+    mixed_apis=3,
+    recipes={
+        "random": (None, ("net.width=8",)),
+        "bidf-mkd": (None, (*_TINY, *_SMALL_REPLAY, "net.width=8", "schedule.visits=3", "schedule.iterations=5")),
+        "white-box": (
+            None,
+            (*_TINY, *_SMALL_REPLAY, "net.width=8", "schedule.visits=3", "schedule.iterations=5"),
+        ),
+        "single-dfkd": (None, (*_TINY, "net.width=8", "distil.steps=3")),
+        "distill-avg": (None, (*_TINY, "net.width=8", "distil.steps=3")),
+        "chorus": (None, ("net.width=8", "queries=64", "distil.steps=20", "distil.batch=32")),
+        "real-maml": (None, (*_SMALL_REPLAY, "net.width=8", "iterations=3")),
+    },
+    side=32,
+    seeds=1,
+    tasks=10,
+    lesser_tasks=10,
+    api_counts=(1, 3),
+    directions=(2, 4),
+    shots=(1, 5),
+    limits=(10, 20),
+    chorus_queries=(32, 64),
+)
+
+_RECOVERY = ("recovery.images_per_class=10", "recovery.filters=16", "recovery.lr=0.003")
+_MEETING = (
+    "schedule.visits=10",
+    "schedule.visits_until=0.1",
+    "schedule.iterations=150",
+    "replay.query=10",
+    "replay.batch=2",
+)
+LAPTOP = Scale(
+    name="laptop",
+    dataset="cifar-fs",
+    apis=10,
+    mixed={"width": 8, "images_per_class": 200},
+    recipes={
+        "random": (None, ()),
+        "bidf-mkd": (None, (*_RECOVERY, *_MEETING)),
+        "white-box": (
+            None,
+            (
+                *_RECOVERY,
+                *_MEETING,
+                "recovery.steps=60",
+                "recovery.early_stop=true",
+                "recovery.confidence=0.9",
+            ),
+        ),
+        "single-dfkd": (None, _RECOVERY),
+        "distill-avg": (None, _RECOVERY),
+        "chorus": (None, ("queries=1000", "distil.steps=1000")),
+        "real-maml": (None, ("iterations=400", "replay.query=10", "replay.batch=2", "replay.outer_lr=0.003")),
+    },
+    side=32,
+    lesser_tasks=200,
+    api_counts=(1, 5, 10, 20),
+    directions=(2, 5, 10, 20),
+    shots=(1, 5, 10, 20),
+    limits=(12, 120),
+    chorus_queries=(100, 300, 1_000),
+)
+
+PAPER = Scale(
+    name="paper",
+    dataset="cifar-fs",
+    apis=100,
+    mixed_apis=99,
+    recipes={
+        "random": (None, ()),
+        "bidf-mkd": ("paper", ()),
+        "white-box": ("paper", ()),
+        "single-dfkd": ("paper", ()),
+        "distill-avg": ("paper", ()),
+        "chorus": ("thorough", ()),
+        "real-maml": (None, ()),
+    },
+    lesser_seeds=3,
+)
+
+SCALES: dict[str, Scale] = {scale.name: scale for scale in (SMOKE, LAPTOP, PAPER)}

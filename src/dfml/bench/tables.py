@@ -1,0 +1,166 @@
+"""A table is data: a list of rows, each row a cell for every seed. `catalogue` has the tables there are."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dfml.bench.cells import FORMAT, Cell, Draw, Evaluation
+from dfml.bench.published import published
+from dfml.bench.scales import Scale
+from dfml.bench.zoo import Scenario, ZooConfig
+from dfml.files import write_whole
+from dfml.heads import Head
+
+SEEDLESS = ("best-api", "api-features", "zoo")
+"""nothing about them is random, so one seed is all there is"""
+LABELS = {
+    "random": "Random",
+    "best-api": "Best-API",
+    "single-dfkd": "Single-DFKD",
+    "distill-avg": "Distill-Avg",
+    "white-box": "White-box DFML",
+    "vanilla": "Vanilla (replay only)",
+    "bidf-mkd": "BiDf-MKD",
+    "chorus": "chorus",
+    "api-features": "API features (needs the APIs)",
+    "real-maml": "MAML on real data",
+}
+ROWS = tuple(LABELS)
+BOTH: tuple[Head, ...] = ("finetune", "prototype")
+HEADS: dict[str, tuple[Head, ...]] = {"chorus": (*BOTH, "answers")}
+"""heads beyond the two that every initialisation is tested under"""
+VANILLA = ("components.distil=false", "components.boundary=false")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of a table, or one point of a figure."""
+
+    cell: Cell
+    label: str
+    seeds: int
+    series: str = ""
+    x: float | None = None
+    published: Sequence[dict[str, float]] = ()
+
+    @property
+    def cells(self) -> list[Cell]:
+        """One a seed."""
+        count = 1 if self.cell.method in SEEDLESS else self.seeds
+        return [replace(self.cell, seed=seed) for seed in range(count)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table, or a figure if it has an axis."""
+
+    name: str
+    title: str
+    scale: str
+    dataset: str
+    rows: Sequence[Row]
+    axis: dict[str, Any] | None = None
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Seed after seed, so that a table that is still running is whole, with wide intervals, early."""
+        cells = dict.fromkeys(cell for row in self.rows for cell in row.cells)
+        return sorted(cells, key=lambda cell: cell.seed)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Which cells make up the table, as it stands in its file."""
+        rows = [
+            {
+                "row": row.cell.row,
+                "label": row.label,
+                "series": row.series,
+                "x": row.x,
+                "cells": [cell.stem for cell in row.cells],
+                "published": list(row.published),
+            }
+            for row in self.rows
+        ]
+        return {
+            "format": FORMAT,
+            "table": self.name,
+            "title": self.title,
+            "scale": self.scale,
+            "dataset": self.dataset,
+            "axis": self.axis,
+            "rows": rows,
+        }
+
+    def save(self, folder: Path) -> None:
+        """Written before the cells are run, so that the table can be drawn while they come in."""
+        path = folder / "tables" / f"{self.scale}-{self.dataset}-{self.name.replace(':', '-')}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, (json.dumps(self.content, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maker:
+    """Makes the rows of one table at one scale on one data set."""
+
+    scale: Scale
+    dataset: str
+    table: str
+    seeds: int | None = None
+    """what the user asked for, instead of the scale's"""
+
+    @property
+    def main(self) -> bool:
+        """The tables that get all seeds and tasks."""
+        return self.table in ("tab:ss", "tab:ablation", "tab:zofo")
+
+    def draw(self, count: int | None = None, *, scenario: Scenario = "ss", **settings: Any) -> tuple[Draw, ...]:
+        """The first `count` APIs of a zoo of this scale."""
+        kind = {**self.scale.zoo, **(self.scale.mixed if scenario != "ss" else {}), **settings}
+        dataset = "glyphs" if scenario == "mh" else self.dataset  # a mixed zoo has no one data set
+        zoo = ZooConfig(scenario=scenario, dataset=dataset, **kind)
+        return (Draw(zoo=zoo, count=count or (self.scale.apis if scenario == "ss" else self.scale.mixed_apis)),)
+
+    def row(
+        self,
+        name: str,
+        *,
+        label: str = "",
+        apis: tuple[Draw, ...] | None = None,
+        settings: Sequence[str] = (),
+        evaluation: dict[str, Any] | None = None,
+        source: tuple[str, str] | None = None,
+        share: bool = False,
+        **more: Any,
+    ) -> Row:
+        """Row `name` with its recipe at this scale and `settings` on top.
+
+        `source` is the table and row that the published number stands under, by default the same. A row that `share`s
+        is evaluated as in the main tables, and so costs nothing where those have been run.
+        """
+        method, extra = ("bidf-mkd", VANILLA) if name == "vanilla" else (name, ())
+        preset, recipe = self.scale.recipes.get(method, (None, ()))
+        full = self.main or share
+        tasks = self.scale.tasks if full else self.scale.lesser_tasks
+        measure = more.pop("measure", "accuracy")
+        cell = Cell(
+            row=name,
+            method=method,
+            apis=self.draw() if apis is None else apis,
+            preset=preset,
+            settings=_merged(recipe, extra, settings),
+            measure=measure,
+            evaluation=replace(
+                Evaluation(dataset=self.dataset, tasks=tasks, heads=HEADS.get(method, BOTH)), **(evaluation or {})
+            ),
+        )
+        seeds = self.seeds or (self.scale.seeds if full else self.scale.lesser_seeds)
+        table, key = source or (self.table, name)
+        found = published(table, self.dataset, key)
+        return Row(cell=cell, label=label or LABELS[name], seeds=seeds, published=found, **more)
+
+
+def _merged(*groups: Sequence[str]) -> tuple[str, ...]:
+    """Assignments of which a later one for the same key replaces an earlier one."""
+    return tuple({item.partition("=")[0]: item for group in groups for item in group}.values())

@@ -1,0 +1,93 @@
+"""Zoos for cells: found where there are some, built where there are none."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dfml.apis.blackbox import BlackBox
+from dfml.apis.loading import load_apis, load_white_boxes
+from dfml.apis.manifest import ApiEntry, cover_rate, mean_accuracy, read_manifest
+from dfml.bench.cells import Draw
+from dfml.bench.zoo import ZooConfig
+from dfml.config import to_mapping
+from dfml.errors import ConfigError, DfmlError
+
+
+class Zoos:
+    """Folders of zoos; `home` is where missing ones are built."""
+
+    def __init__(self, home: Path, others: Sequence[Path] = ()) -> None:
+        self.home, self.others = home, others
+
+    def find(self, draw: Draw) -> Path | None:
+        """A finished zoo that holds the drawn APIs: built alike, and at least as large."""
+        wanted = to_mapping(draw.zoo) | {"apis": None}
+        for folder in self._candidates():
+            try:
+                entries, about = read_manifest(folder / "zoo.toml")
+            except DfmlError:
+                continue
+            if about.get("config", {}) | {"apis": None} == wanted and len(entries) >= draw.first + draw.count:
+                return folder
+        return None
+
+    def missing(self, draws: Iterable[Draw]) -> list[ZooConfig]:
+        """The zoos to build, each as large as the largest draw from it."""
+        sizes: dict[ZooConfig, int] = {}
+        for draw in draws:
+            if self.find(draw) is None:
+                kind = replace(draw.zoo, apis=1)
+                sizes[kind] = max(sizes.get(kind, 0), draw.first + draw.count)
+        return [replace(kind, apis=size) for kind, size in sizes.items()]
+
+    def folder(self, config: ZooConfig) -> Path:
+        """Where a missing zoo is to be built."""
+        return self.home / zoo_name(config)
+
+    def entries(self, draws: Sequence[Draw]) -> dict[str, ApiEntry]:
+        """The drawn APIs by name, as their manifests describe them."""
+        found: dict[str, ApiEntry] = {}
+        for draw in draws:
+            entries, _ = read_manifest(self._found(draw) / "zoo.toml")
+            found |= dict(list(entries.items())[draw.first : draw.first + draw.count])
+        return found
+
+    def apis(self, draws: Sequence[Draw], *, with_weights: bool = False) -> list[BlackBox]:
+        """The drawn APIs, ready to be asked."""
+        load = load_white_boxes if with_weights else load_apis
+        return [api for draw in draws for api in load(self._found(draw), only=list(self.entries([draw])))]
+
+    def describe(self, draws: Sequence[Draw]) -> dict[str, Any]:
+        """How many APIs, how good, and the part of the train classes they know."""
+        entries = self.entries(draws)
+        about: dict[str, Any] = {"train_classes": {}}
+        for draw in draws:
+            _, zoo = read_manifest(self._found(draw) / "zoo.toml")
+            about["train_classes"] |= zoo.get("train_classes", {})
+        accuracy, cover = mean_accuracy(entries), cover_rate(entries, about)
+        return {
+            "count": len(entries),
+            "mean_accuracy": None if accuracy is None else round(accuracy, 4),
+            "cover_rate": None if cover is None else round(cover, 4),
+        }
+
+    def _found(self, draw: Draw) -> Path:
+        folder = self.find(draw)
+        if folder is None:
+            raise ConfigError(f"there is no zoo {zoo_name(draw.zoo)} of {draw.first + draw.count} APIs; build it first")
+        return folder
+
+    def _candidates(self) -> Iterator[Path]:
+        for place in (*self.others, self.home):
+            yield from (manifest.parent for manifest in (place / "zoo.toml",) if manifest.exists())
+            yield from sorted(manifest.parent for manifest in place.glob("*/zoo.toml"))
+
+
+def zoo_name(config: ZooConfig) -> str:
+    """A folder name that tells what differs from the default zoo."""
+    default = to_mapping(ZooConfig())
+    skip = ("dataset", "scenario", "apis")
+    changed = [f"{k}{v}" for k, v in to_mapping(config).items() if k not in skip and v != default.get(k)]
+    place = "" if config.scenario == "mh" else f"-{config.dataset}"
+    return "-".join([f"{config.scenario}{place}-{config.apis}", *changed])

@@ -1,0 +1,109 @@
+"""`dfml bench TABLE`: a table or figure of the paper, run; `dfml bench show RESULTS`: what has come in so far."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dfml.bench.running import Place
+    from dfml.bench.tables import Table
+
+
+def add(verbs: Any) -> None:
+    bench = verbs.add_parser("bench", help="run a table or figure of the paper, or show the results")
+    bench.add_argument("table", metavar="TABLE|show", help="tab:ss, tab:ablation, fig:apinum, queries, ..., or show")
+    bench.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="show: the folder of results")
+    bench.add_argument("--scale", default="smoke", choices=("smoke", "laptop", "paper"))
+    bench.add_argument("--dataset", help="glyphs, cifar-fs, mini-imagenet or cub (default: the scale's)")
+    bench.add_argument("--data", type=Path, metavar="DIR", help="where the data set lies; for tab:mh all three")
+    bench.add_argument("--seeds", type=int, help="seeds of every row (default: the scale's)")
+    bench.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
+    bench.add_argument("--out", type=Path, metavar="DIR", help="where results go; with show: LaTeX and figures")
+    bench.add_argument("--zoos", type=Path, nargs="+", default=[], metavar="DIR", help="zoos to use where they fit")
+    bench.add_argument("--work", type=Path, default=Path("bench-work"), metavar="DIR", help="for new zoos and runs")
+    bench.add_argument("--workers", type=int, help="cells at once (default: one a core)")
+    bench.set_defaults(run=run, computes=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dfml.errors import ConfigError
+
+    if args.table == "show":
+        return show(args.results or Path("results"), args.out)
+    if args.results is not None:
+        raise ConfigError(f"dfml bench {args.table} takes no folder besides --out; did you mean `dfml bench show`?")
+    from dfml.bench.catalogue import make_table
+    from dfml.bench.cells import Results
+    from dfml.bench.metatest import open_parts
+    from dfml.bench.running import Place
+    from dfml.bench.scales import SCALES
+    from dfml.bench.zoos import Zoos
+
+    scale = SCALES[args.scale]
+    table = make_table(args.table, scale, dataset=args.dataset, seeds=args.seeds, rows=args.rows)
+    open_parts(table.dataset, "test", args.data)  # complain before anything is computed
+    results = Results(args.out or Path("results"))
+    place = Place(results, args.work / "runs", Zoos(args.work / "zoos", args.zoos), args.data)
+    failed = run_table(table, place, workers=args.workers, whole=not args.rows, estimate=args.scale == "paper")
+    print_table(results.folder, table)
+    return 1 if failed else 0
+
+
+def run_table(table: "Table", place: "Place", *, workers: int | None, whole: bool, estimate: bool) -> int:
+    """Build what is missing, run what is not finished, and say in a sentence what failed; the number of failures."""
+    from dfml.bench.estimate import estimate_cost
+    from dfml.bench.running import CellDone, CellProgress, run_cells
+    from dfml.cli.drawing import console, progress_bars
+    from dfml.cli.zoo import build_with_progress
+
+    waiting = [cell for cell in table.cells if not place.results.finished(cell.stem)]
+    done = len(table.cells) - len(waiting)
+    console.print(f"{table.name} at {table.scale} scale on {table.dataset}: {len(waiting)} cells to run, {done} done")
+    if estimate and waiting:
+        console.print(estimate_cost(waiting))
+    if whole:
+        table.save(place.results.folder)
+    for config in place.zoos.missing(draw for cell in waiting for draw in cell.apis):
+        build_with_progress(place.zoos.folder(config), config, data=place.data, workers=workers)
+    failures = 0
+    with progress_bars() as bars:
+        overall = bars.add_task(table.name, total=len(waiting))
+        running: dict[str, Any] = {}
+        for event in run_cells(waiting, place, workers=workers):
+            if isinstance(event, CellProgress):
+                name = event.cell.run_name
+                if name not in running:
+                    running[name] = bars.add_task(f"{event.cell.row}, seed {event.cell.seed}", total=1.0)
+                bars.update(running[name], completed=event.done)
+            elif isinstance(event, CellDone):
+                if event.cell.run_name in running:
+                    bars.update(running[event.cell.run_name], visible=False)
+                bars.advance(overall)
+                if event.failure is not None:
+                    failures += 1
+                    bars.console.print(f"{event.cell.row}, seed {event.cell.seed}, failed: {event.failure}")
+    return failures
+
+
+def print_table(folder: Path, table: "Table") -> None:
+    """The table as it stands."""
+    from dfml.bench.show import load_table, markdown
+    from dfml.cli.drawing import console
+
+    console.print(markdown(load_table(table.content, folder)), soft_wrap=True, markup=False)
+
+
+def show(results: Path, out: Path | None) -> int:
+    """All tables in `results` as Markdown, and with `out` as LaTeX and figures."""
+    from dfml.bench.show import all_tables, markdown, write_figures, write_latex
+    from dfml.cli.drawing import console
+
+    tables = all_tables(results)
+    console.print("\n\n".join(markdown(table) for table in tables), soft_wrap=True, markup=False)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        for table in tables:
+            write_latex(table, out)
+            write_figures(table, out)
+        console.print(f"LaTeX and figures are in {out}")
+    return 0

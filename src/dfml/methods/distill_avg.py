@@ -1,0 +1,29 @@
+"""Distill-Avg: a student of each API, then the mean of their weights. A baseline of the paper."""
+
+import torch
+
+from dfml.initialisation import Initialisation
+from dfml.methods import Workplace
+from dfml.methods.single_level import PRESETS, SingleLevelConfig, imitate, plan, recovered_sets, statistics
+from dfml.nets.functional import Net, Params
+from dfml.rng import stream
+
+__all__ = ["PRESETS", "plan", "run"]
+
+
+def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:
+    """theta = mean of theta_i, each distilled from its API alone (eq:inner).
+
+    All students begin at the same weights; the mean of networks that have nothing in common would be noise.
+    """
+    net = Net(config.net.spec)
+    start = net.init(stream(place.seed, "meta-model"))
+    total: Params = {name: torch.zeros_like(p) for name, p in start.items()}
+    images, students = [], 0
+    for visit in recovered_sets(config, place, method="distill-avg"):
+        student = imitate(net, start, visit.support, config.distil)
+        total = {name: total[name] + p for name, p in student.items()}
+        images.append(visit.support.images[:: max(1, len(visit.support.images) // 25)])
+        students += 1
+    params = {name: p / students for name, p in total.items()}
+    return Initialisation(params, net.spec, statistics(net, params, torch.cat(images)))

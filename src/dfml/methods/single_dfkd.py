@@ -1,0 +1,20 @@
+"""Single-DFKD: one student imitates one API after another, and forgets as it goes. A baseline of the paper."""
+
+from dfml.initialisation import Initialisation
+from dfml.methods import Workplace
+from dfml.methods.single_level import PRESETS, SingleLevelConfig, imitate, plan, recovered_sets, statistics
+from dfml.nets.functional import Net
+from dfml.rng import stream
+
+__all__ = ["PRESETS", "plan", "run"]
+
+
+def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:
+    """theta <- the student of the next API, begun at theta (eq:inner, in sequence)."""
+    net = Net(config.net.spec)
+    params = net.init(stream(place.seed, "meta-model"))
+    seen = {}
+    for visit in recovered_sets(config, place, method="single-dfkd"):
+        params = imitate(net, params, visit.support, config.distil)
+        seen = statistics(net, params, visit.support.images)
+    return Initialisation(params, net.spec, seen)

@@ -1,0 +1,155 @@
+"""Plain data-free distillation of one API (eq:inner alone): what Single-DFKD and Distill-Avg are made of."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dfml.apis.blackbox import BlackBox
+from dfml.apis.ledger import Metered
+from dfml.errors import ApiError, ConfigError, Unreachable
+from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Step, Visited
+from dfml.meta.distil import inner
+from dfml.methods import Workplace
+from dfml.methods.bidf_settings import AFFORDABLE
+from dfml.methods.meta_model import MetaModelConfig, head_for
+from dfml.nets.functional import Net, Params, normalise
+from dfml.nets.statistics import batch_statistics
+from dfml.recovery.choice import recover
+from dfml.recovery.inversion import RecoveryConfig
+from dfml.recovery.recovered import RecoveredSet
+from dfml.rng import stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImitationConfig:
+    """Gradient descent of the student on KL(API || student)."""
+
+    lr: float = 0.01
+    steps: int = 100
+    """enough to become the API's likeness, unlike the 10 that an inner loop takes"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleLevelConfig:
+    """One recovered set and one student an API."""
+
+    net: MetaModelConfig = MetaModelConfig()
+    recovery: RecoveryConfig = AFFORDABLE
+    distil: ImitationConfig = ImitationConfig()
+
+
+PRESETS = {
+    "default": SingleLevelConfig(),
+    "paper": SingleLevelConfig(recovery=RecoveryConfig()),
+    "released": SingleLevelConfig(recovery=RecoveryConfig(radius=0.0013)),
+}
+
+
+def refuse_less_than_a_set(
+    recovery: RecoveryConfig, apis: Sequence[BlackBox], *, budget: int | None, budget_per_api: int | None
+) -> list[int]:
+    """What a recovered set of each API costs; a budget that buys none is refused."""
+    costs = [recovery.queries(api.spec.way) for api in apis]
+    for name, amount in (("--budget", budget), ("--budget-per-api", budget_per_api)):
+        if amount is not None and amount < min(costs):
+            raise ConfigError(
+                f"{name} {amount:,} is below one recovered set, which takes {min(costs):,} queries; "
+                "raise it, or lower recovery.steps, recovery.directions or recovery.images_per_class"
+            )
+    return costs
+
+
+def plan(
+    config: SingleLevelConfig, apis: Sequence[BlackBox], *, budget: int | None, budget_per_api: int | None
+) -> SingleLevelConfig:
+    """Fill in the network's shape, and refuse a budget that buys nothing."""
+    refuse_less_than_a_set(config.recovery, apis, budget=budget, budget_per_api=budget_per_api)
+    return replace(config, net=config.net.fitted(apis))
+
+
+class Recovered(NamedTuple):
+    """One API's turn."""
+
+    iteration: int
+    api: Metered
+    support: RecoveredSet
+
+
+def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) -> Iterator[Recovered]:
+    """One set of every API that answers and can be paid for, in a random order.
+
+    Nothing but the ledger is kept: a resumed run asks the same questions, whose answers are on file.
+    """
+    apis = place.apis
+    place.emit(LearningStarted(method=method, apis=len(apis), iterations=len(apis), budget=place.budget))
+    answered, spent = 0, False
+    for iteration, index in enumerate(visiting_order(len(apis), place.seed)):
+        api = apis[index]
+        name, before = api.spec.name, api.ledger.queries
+        remaining = api.ledger.remaining
+        if remaining is not None and remaining < config.recovery.queries(api.spec.way):
+            if not spent:
+                place.emit(BudgetSpent(iteration=iteration, queries=place.queries))
+            spent = True
+            continue
+
+        def on_step(step: int, value: float, reached: float, queries: int, name: str = name) -> None:
+            place.emit(
+                Step(
+                    stage="recovering a set",
+                    done=step,
+                    total=config.recovery.steps,
+                    objective=value,
+                    api=name,
+                    reached=reached,
+                )
+            )
+
+        try:
+            support = recover(
+                api,
+                config.recovery,
+                rng=stream(place.seed, "visit", iteration, "support"),
+                size=config.net.size,
+                on_step=on_step,
+            )
+        except ApiError as error:
+            place.emit(ApiFailed(iteration=iteration, api=name, reason=str(error)))
+            continue
+        answered += 1
+        place.emit(
+            Visited(
+                iteration=iteration,
+                api=name,
+                queries=api.ledger.queries - before,
+                support_reached=support.reached,
+                query_reached=0.0,
+            )
+        )
+        yield Recovered(iteration, api, support)
+    if not answered:
+        raise Unreachable(f"none of the {len(apis)} APIs answered; check that they are up, then go on with --resume")
+
+
+def visiting_order(count: int, seed: int) -> list[int]:
+    """The order in which APIs are visited."""
+    order: list[int] = torch.randperm(count, generator=stream(seed, "order")).tolist()
+    return order
+
+
+def imitate(net: Net, params: Params, support: RecoveredSet, config: ImitationConfig) -> Params:
+    """A student of the API that `support` came from, begun at `params`.
+
+    An API with another number of classes is imitated under a head of its own, which is then thrown away.
+    """
+    fitted, start = head_for(net, params, len(support.classes))
+    student = inner(fitted, start, support, lr=config.lr, steps=config.steps, first_order=True)
+    return {name: p.detach() if p.shape == params[name].shape else params[name] for name, p in student.items()}
+
+
+def statistics(net: Net, params: Params, images: Tensor) -> dict[str, Tensor]:
+    """What BatchNorm sees of recovered images (n, c, h, w)."""
+    return batch_statistics(net.spec, params, normalise(images))

@@ -1,0 +1,72 @@
+"""Tables are data: complete at every scale, sharing what is the same, with the paper's own numbers."""
+
+import pytest
+
+from dfml.bench.catalogue import TABLES, make_table
+from dfml.bench.published import published
+from dfml.bench.scales import LAPTOP, PAPER, SCALES, SMOKE
+from dfml.bench.tables import ROWS
+from dfml.errors import ConfigError
+
+
+@pytest.mark.parametrize("scale", SCALES.values(), ids=list(SCALES))
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_can_be_planned_at_every_scale(name, scale):
+    table = make_table(name, scale)
+    assert table.cells
+    assert len({cell.stem for cell in table.cells}) == len(table.cells), "different cells, different names"
+    for cell in table.cells:
+        assert cell.preset is None or scale is PAPER
+
+
+def test_tables_share_their_cells():
+    """The ablation's ends and the zero-order comparison are rows of the main table."""
+    main = {cell.stem for cell in make_table("tab:ss", LAPTOP).cells}
+    ablation = make_table("tab:ablation", LAPTOP)
+    vanilla, distil, boundary, both = (row.cells[0].stem for row in ablation.rows)
+    assert {vanilla, both} <= main
+    assert not {distil, boundary} & main
+    assert {cell.stem for cell in make_table("tab:zofo", LAPTOP).cells} <= main
+    ten = [row for row in make_table("tab:numberapi", LAPTOP).rows if row.x == LAPTOP.apis]
+    assert {cell.stem for cell in ten[0].cells} <= main
+
+
+def test_the_main_table_has_every_row_and_each_seed():
+    table = make_table("tab:ss", LAPTOP)
+    assert [row.cell.row for row in table.rows] == list(ROWS)
+    assert [len(row.cells) for row in table.rows] == [3, 1, 3, 3, 3, 3, 3, 3, 1, 3]
+    assert {cell.evaluation.tasks for cell in table.cells} == {600}
+
+
+def test_rows_can_be_chosen_and_unknown_ones_are_named():
+    assert [row.cell.row for row in make_table("tab:ss", SMOKE, rows=["chorus"]).rows] == ["chorus"]
+    with pytest.raises(ConfigError, match="no row 'corus'; did you mean 'chorus'"):
+        make_table("tab:ss", SMOKE, rows=["corus"])
+    with pytest.raises(ConfigError, match="unknown table or figure 'tab:zoof'; did you mean 'tab:zofo'"):
+        make_table("tab:zoof", SMOKE)
+    with pytest.raises(ConfigError, match="mh belongs to tab:mh"):
+        make_table("tab:ss", SMOKE, dataset="mh")
+
+
+@pytest.mark.parametrize(
+    ("table", "dataset", "baseline", "gains"),
+    [
+        ("tab:ss", "cifar-fs", "distill-avg", (11.24, 20.02)),
+        ("tab:ss", "mini-imagenet", "random", (8.15, 18.34)),
+        ("tab:sh", "cifar-fs", "distill-avg", (12.76, 21.01)),
+        ("tab:sh", "mini-imagenet", "random", (9.35, 18.61)),
+        ("tab:sh", "cub", "random", (9.02, 22.87)),
+        ("tab:mh", "mh", "distill-avg", (11.21, 17.13)),
+        ("tab:ablation", "cifar-fs", "vanilla", (2.35, 3.13)),
+        ("tab:dfmeta10way", "cifar-fs", "distill-avg", (9.45, 20.45)),
+    ],
+)
+def test_the_published_gains_are_those_the_papers_text_speaks_of(table, dataset, baseline, gains):
+    ours, theirs = (published(table, dataset, key) for key in ("bidf-mkd", baseline))
+    for gain, one, other in zip(gains, ours, theirs, strict=True):
+        assert one["mean"] - other["mean"] == pytest.approx(gain, abs=0.005)
+
+
+def test_what_the_paper_does_not_report_has_no_value():
+    assert published("tab:ss", "cifar-fs", "chorus") == []
+    assert published("queries", "cifar-fs", "bidf-mkd") == []
