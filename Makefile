@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := onnx,remote,report,tensorboard,dev
 
-.PHONY: env demo test test-slow bench clean
+.PHONY: env demo test test-slow test-servers server-envs bench clean
 
 env: $(VENV)/.ready
 
@@ -24,6 +24,13 @@ test: env
 
 test-slow: env
 	$(BIN)/pytest -m slow
+
+# MLServer and api-inference-community, each in an environment of its own, kept in the user's cache.
+server-envs: env
+	$(BIN)/python tests/servers/environments.py
+
+test-servers: env
+	$(BIN)/pytest -m servers -rs
 
 bench: env
 	$(BIN)/python -m benchmarks --out results/benchmarks.json

@@ -6,7 +6,7 @@ import json
 import platform
 from pathlib import Path
 
-NAMES = ("zoo_training", "onnx_api", "ledger", "recovery_step", "meta_step", "prior")
+NAMES = ("zoo_training", "onnx_api", "ledger", "recovery_step", "meta_step", "prior", "server")
 
 
 def main() -> None:

@@ -47,6 +47,15 @@ for seed in 0 1 2; do
         --inductive --json "$here/chorus-5000-$seed-product.json"
 done
 
+# what endpoints do to a query, through a real `dfml serve`: 10 APIs, 1,000 queries each
+for seed in 0 1 2; do
+    (cd "$here/.." && python -m benchmarks.remote_conditions "$work/zoo10" "$work/remote" --seed $seed)
+    for condition in exact decimals top-3 label; do
+        dfml evaluate remote/$condition-$seed --dataset cifar-fs --data "$data" --part test --shot 1 5 --tasks 600 \
+            --head prototype --json "$here/remote-$condition-$seed.json"
+    done
+done
+
 (cd "$here/.." && python -m benchmarks.reach "$work/zoo10" --apis 6 --out "$here/reach.json")
 (cd "$here/.." && python -m benchmarks --out "$here/benchmarks.json")
 

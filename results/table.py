@@ -9,26 +9,35 @@ import argparse
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from dfml.bench.cells import read_json
 from dfml.bench.show import load_table, table_body
 
 HERE = Path(__file__).parent
-PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/bench.md")
+PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/bench.md", "docs/serving.md")
+
+
+def found(names: list[str], *, head: str, shot: int) -> list[dict[str, Any]]:
+    """The results of these runs under one head, at one number of shots."""
+    paths = [path for name in names if (path := HERE / f"{name}.json").exists()]
+    results = [result for path in paths for result in json.loads(path.read_text())]
+    return [r for r in results if (r["head"], r["shot"]) == (head, shot)]
+
+
+def mean(names: list[str], *, head: str, shot: int) -> float | None:
+    """Mean over runs of the accuracy."""
+    results = found(names, head=head, shot=shot)
+    return sum(r["mean"] for r in results) / len(results) if results else None
 
 
 def cell(names: list[str], *, head: str, shot: int) -> str:
     """Mean over runs of the accuracy, and the mean half-width of the runs' own 95 % intervals."""
-    found = []
-    for name in names:
-        path = HERE / f"{name}.json"
-        if path.exists():
-            found += [r for r in json.loads(path.read_text()) if (r["head"], r["shot"]) == (head, shot)]
-    if not found:
+    results = found(names, head=head, shot=shot)
+    if not results:
         return "n/a"
-    mean = sum(r["mean"] for r in found) / len(found)
-    ci95 = sum(r["ci95"] for r in found) / len(found)
-    return f"{mean:.1f} ± {ci95:.1f}"
+    ci95 = sum(r["ci95"] for r in results) / len(results)
+    return f"{mean(names, head=head, shot=shot):.1f} ± {ci95:.1f}"
 
 
 def runs(name: str) -> list[str]:
@@ -116,6 +125,29 @@ def speed_table() -> str:
     return "\n".join(f"- {'' if r['met'] else '**short:** '}{r['line']}" for r in results)
 
 
+CONDITIONS = {
+    "exact": "exact local answers",
+    "decimals": "PNG uploads, 3 decimals",
+    "top-3": "PNG uploads, the 3 best scores, 3 decimals",
+    "label": "PNG uploads, the winning label alone",
+}
+
+
+def remote_table() -> str:
+    """What real endpoints' answers cost chorus, at equal queries."""
+    lines = ["| answers | 1-shot | 5-shot | against exact | seeds |", "|---|---|---|---|---|"]
+    exact = [mean(runs("remote-exact"), head="prototype", shot=shot) for shot in (1, 5)]
+    for name, title in CONDITIONS.items():
+        files = runs(f"remote-{name}")
+        cells = " | ".join(cell(files, head="prototype", shot=shot) for shot in (1, 5))
+        means = [mean(files, head="prototype", shot=shot) for shot in (1, 5)]
+        lost = [
+            f"{own - best:+.1f}" for own, best in zip(means, exact, strict=True) if own is not None and best is not None
+        ]
+        lines.append(f"| {title} | {cells} | {' / '.join(lost) if name != 'exact' else ''} | {len(files)} |")
+    return "\n".join(lines)
+
+
 def spent(name: str) -> str:
     """Queries an API on average, as the runs' own ledgers counted them."""
     path = HERE / f"{name}-queries.json"
@@ -148,6 +180,7 @@ TABLES = {
     "inductive": inductive_table,
     "reach": reach_table,
     "speed": speed_table,
+    "remote": remote_table,
     "random": random_table,
 }
 

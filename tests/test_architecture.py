@@ -10,7 +10,19 @@ import pytest
 import dfml
 
 SOURCE = Path(dfml.__file__).parent
-BLIND = ("methods", "recovery", "meta", "images", "apis", "nets", "learning", "losses", "adaptation", "heads")
+BLIND = (
+    "methods",
+    "recovery",
+    "meta",
+    "images",
+    "apis",
+    "serving",
+    "nets",
+    "learning",
+    "losses",
+    "adaptation",
+    "heads",
+)
 
 
 def module_name(path: Path) -> str:

@@ -7,6 +7,8 @@ DfmlError
 └── ApiError           an API, named, and what it did
     ├── BudgetExceeded     the call would pass the budget, and was not sent
     ├── BadAnswer          it answered, but not with probabilities
+    │   └── Garbled            the answer cannot even be read; the next one may be whole
+    ├── Refused            it says that the request is wrong or not allowed: the same one again is useless
     ├── RateLimited        it asks us to slow down
     └── Unreachable        it does not answer
 """
@@ -38,6 +40,14 @@ class BudgetExceeded(ApiError):
 
 class BadAnswer(ApiError):
     """The API answered, but not with one probability vector per image."""
+
+
+class Garbled(BadAnswer):
+    """The answer is cut off or malformed; asking again may give a whole one."""
+
+
+class Refused(ApiError):
+    """The API says that the request is malformed or not allowed, so the same request is useless."""
 
 
 class RateLimited(ApiError):

@@ -4,6 +4,7 @@ import json
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +13,14 @@ from typing import Any
 import tomli_w
 
 import dfml
-from dfml.apis.blackbox import BlackBox
+from dfml.apis.blackbox import BlackBox, reach, release
 from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.config import nearest, override, to_mapping
-from dfml.errors import ConfigError
+from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiJoined, Event, LearningFinished
 from dfml.initialisation import Initialisation
-from dfml.methods import Workplace, find_method
+from dfml.methods import Method, Workplace, find_method
 from dfml.runs import RunFolder
 from dfml.runtime import keep_freed_memory, peak_memory_mb
 
@@ -50,15 +51,23 @@ def learn(
     config = chosen.plan(
         override(_preset(chosen.PRESETS, preset), settings), boxes, budget=budget, budget_per_api=budget_per_api
     )
+    _check_affordable(chosen, method, config, boxes, budget=budget, budget_per_api=budget_per_api)
+    own_budgets = {api.spec.name: api.spec.terms.budget for api in boxes if api.spec.terms.budget is not None}
     table = {
         "method": method,
         "seed": seed,
         "apis": [api.spec.name for api in boxes],
         **({"budget": budget} if budget is not None else {}),
         **({"budget_per_api": budget_per_api} if budget_per_api is not None else {}),
+        **({"budgets": own_budgets} if own_budgets else {}),
         "settings": to_mapping(config),
     }
     with ExitStack() as open_files:
+        if isinstance(apis, str | Path):
+            for api in boxes:
+                open_files.callback(release, api)
+        if not (Path(out) / "config.toml").exists():  # a run that is resumed may have all its answers
+            _check_reachable(boxes)
         run = open_files.enter_context(RunFolder(out, table, resume=resume))
         if run.finished:
             return Initialisation.load(run.initialisation)
@@ -70,10 +79,19 @@ def learn(
         shared = None if budget is None else Budget(budget)
         metered = []
         for api in boxes:
-            ledger = Ledger(ledger_path(run.path, api.spec.name), budget=budget_per_api, shared=shared)
+            own = min((b for b in (budget_per_api, api.spec.terms.budget) if b is not None), default=None)
+            ledger = Ledger(ledger_path(run.path, api.spec.name), budget=own, shared=shared)
             metered.append(Metered(api, open_files.enter_context(ledger)))
             known = api.spec
-            emit(ApiJoined(api=known.name, classes=known.classes, image=known.image, accuracy=known.accuracy))
+            emit(
+                ApiJoined(
+                    api=known.name,
+                    classes=known.classes,
+                    image=known.image,
+                    accuracy=known.accuracy,
+                    price=known.terms.price,
+                )
+            )
         started = time.monotonic()
         place = Workplace(metered, run, seed, emit, budget, budget_per_api)
         learned = chosen.run(config, place)
@@ -116,6 +134,53 @@ def _open(apis: str | Path | Sequence[BlackBox], *, with_weights: bool) -> list[
     if twice:
         raise ConfigError(f"API names must differ, but {', '.join(twice)} stands twice; rename one")
     return boxes
+
+
+def _check_affordable(
+    method: Method,
+    name: str,
+    config: Any,
+    apis: Sequence[BlackBox],
+    *,
+    budget: int | None,
+    budget_per_api: int | None,
+) -> None:
+    """Refuse to ask remote or priced APIs without any limit, and say what that would have come to."""
+    if budget is not None or budget_per_api is not None:
+        return
+    queries, specs = method.cost(config, apis), [api.spec for api in apis]
+    unbounded = [
+        spec.name
+        for spec, count in zip(specs, queries, strict=True)
+        if spec.terms.costs and spec.terms.budget is None and count
+    ]
+    if unbounded:
+        price = sum(count * (spec.terms.price or 0) / 1000 for spec, count in zip(specs, queries, strict=True))
+        money = f" for {price:,.2f} USD" if price else ""
+        raise ConfigError(
+            f"{len(unbounded)} of {len(apis)} APIs are remote or priced and have no budget, {unbounded[0]} among them; "
+            f"{name} would send {sum(queries):,} queries{money}: allow that with --budget {sum(queries)}, or less"
+        )
+
+
+def _check_reachable(apis: Sequence[BlackBox]) -> None:
+    """Refuse to begin when every API is remote and none of their servers answers; one that does is enough to begin."""
+
+    def problem(api: BlackBox) -> ApiError | None:
+        try:
+            reach(api)
+        except ApiError as error:
+            return error
+        return None
+
+    if not all(api.spec.terms.remote for api in apis):
+        return
+    with ThreadPoolExecutor(min(64, len(apis))) as pool:
+        problems = list(pool.map(problem, apis))
+    if all(problems):
+        first = str(problems[0])
+        what = f"none of the {len(apis)} APIs can be asked (the first: {first})" if len(apis) > 1 else first
+        raise Unreachable(f"{what}; see that they are up and that the addresses are right")
 
 
 def _preset(presets: dict[str, Any], name: str | None) -> Any:

@@ -14,6 +14,7 @@ import json
 import time
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -72,8 +73,13 @@ class RunFolder:
     def write(self, event: Event) -> None:
         """Keep `event`, if it is worth keeping."""
         if event.kept:
-            self._events.write(json.dumps({"time": round(time.time(), 3)} | event.to_json()) + "\n")
-            self._events.flush()
+            try:
+                self._events.write(json.dumps({"time": round(time.time(), 3)} | event.to_json()) + "\n")
+                self._events.flush()
+            except OSError as error:
+                raise ArtifactError(
+                    f"cannot write {self.path / 'events.jsonl'}: {error.strerror}; free some space, then use --resume"
+                ) from None
 
     def _claim(self, config: Mapping[str, Any], *, resume: bool) -> bool:
         """Write the config, or compare it with what is there; say whether an earlier run goes on."""
@@ -98,7 +104,8 @@ class RunFolder:
         return True
 
     def close(self) -> None:
-        self._events.close()
+        with suppress(OSError):  # a full disk was reported when the event was written
+            self._events.close()
         self._lock.close()  # gives the lock back
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
 """What endpoints do to a query, for all answers that hypothesis can think of and in any order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, check_answer
+from dfml.apis.blackbox import ApiSpec, BlackBox, Streaming, check_answer
 from dfml.apis.degrade import LabelOnly, Quantised, Rounded, TopK
 from dfml.apis.function import FunctionApi
 from dfml.errors import ConfigError
@@ -152,3 +152,27 @@ def test_settings_without_sense_are_refused() -> None:
         Rounded(api, -1)
     with pytest.raises(ConfigError, match="got k = 0"):
         TopK(api, 0)
+
+
+@pytest.mark.parametrize("name", sorted(ALL_WRAPPERS))
+def test_answers_that_come_in_parts_still_do_behind_a_wrapper(name: str) -> None:
+    """Each part is what the wrapper would make of the same rows at once, and the ledger gets it as it comes."""
+    probs = np.random.default_rng(0).dirichlet(np.ones(4), 5)
+
+    class InParts:
+        spec = fixed(probs).spec
+
+        def __call__(self, images: Tensor) -> Tensor:
+            return torch.from_numpy(probs).float()
+
+        def stream(self, images: Tensor) -> Iterator[tuple[list[int], Tensor]]:
+            for rows in ([3, 1], [0], [2, 4]):
+                yield rows, torch.from_numpy(probs[rows]).float()
+
+    api = ALL_WRAPPERS[name](InParts())
+    assert isinstance(api, Streaming)
+    images = torch.full((5, 1, 2, 2), 0.5)
+    whole, parts = api(images), list(api.stream(images))
+    assert [rows for rows, _ in parts] == [[3, 1], [0], [2, 4]]
+    for rows, part in parts:
+        assert torch.equal(part, whole[rows])

@@ -14,7 +14,7 @@ from dfml.errors import ConfigError, DfmlError
 from dfml.events import ApiFailed, ApiWeighed, Step
 from dfml.images.prior import prior
 from dfml.learning import learn
-from dfml.meta.chorus import ChorusDistilConfig, Student
+from dfml.meta.chorus import ChorusDistilConfig, Student, believed
 from dfml.methods import chorus
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
@@ -143,6 +143,14 @@ def test_useless_and_hostile_apis_lose_their_voice(tmp_path):
     learn([*good, *bad], tmp_path / "run", settings=settings, on_event=watch)
     assert all(weights[api.spec.name] == 0 for api in bad), weights
     assert all(weights[api.spec.name] > 0 for api in good), weights
+
+
+def test_an_api_is_believed_as_far_as_it_is_foreseen():
+    gain = torch.tensor([0.6, 0.5, 0.4, 0.2, 0.04, -0.3])  # median of those above 0.05: 0.4 (the lower of two)
+    weights = believed(gain, least=0.05, share=0.51)
+    assert torch.allclose(weights, torch.tensor([1.2, 1.0, 0.8, 0.0, 0.0, 0.0]))
+    assert torch.allclose(believed(gain, least=0.05, share=0.0)[:4], gain[:4] / 0.425)
+    assert torch.equal(believed(torch.tensor([-1.0, 0.0]), least=0.05, share=0.5), torch.ones(2))
 
 
 def test_labels_through_8_bit_images_are_enough(tmp_path):

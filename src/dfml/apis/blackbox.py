@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, runtime_checkable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,6 +12,23 @@ from torch import Tensor
 from dfml.errors import BadAnswer, ConfigError
 
 OutputKind = Literal["probs", "top-k", "label"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """On which terms an API may be asked."""
+
+    remote: bool = False
+    """its answers travel over a network: whoever waits for them uses no processor"""
+    price: float | None = None
+    """USD for 1,000 images"""
+    budget: int | None = None
+    """images that it may be asked about in one run"""
+
+    @property
+    def costs(self) -> bool:
+        """Whether nobody should ask it without a limit."""
+        return self.remote or bool(self.price)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +50,7 @@ class ApiSpec:
     """how many scores an answer carries when `output` is "top-k" """
     accuracy: float | None = None
     """reported accuracy as a fraction, if anybody reported one"""
+    terms: Terms = Terms()
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
@@ -78,6 +97,35 @@ class Streaming(BlackBox, Protocol):
     def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Pairs of m rows of `images` and their class probabilities (m, k): any order, every row once."""
         ...
+
+
+def stream(api: BlackBox, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+    """The answers of any API in the parts in which it gives them: all at once, where it is not `Streaming`."""
+    if isinstance(api, Streaming):
+        yield from api.stream(images)
+    else:
+        yield range(len(images)), api(images)
+
+
+def innermost(api: BlackBox) -> BlackBox:
+    """The API itself, however many wrappers are around it."""
+    while (inner := getattr(api, "api", None)) is not None:
+        api = inner
+    return api
+
+
+def release(api: BlackBox) -> None:
+    """Give back what an API holds open, such as connections."""
+    close = getattr(innermost(api), "close", None)
+    if callable(close):
+        close()
+
+
+def reach(api: BlackBox) -> None:
+    """`Unreachable` if an API has a server and that does not answer; it costs no query."""
+    knock = getattr(innermost(api), "reach", None)
+    if callable(knock):
+        knock()
 
 
 def fit_to(images: Tensor, shape: tuple[int, int, int]) -> Tensor:
@@ -134,18 +182,17 @@ def check_answer(spec: ApiSpec, answer: Tensor, count: int) -> Tensor:
             f"got {answer.shape[1]} scores an image"
         )
     answer = answer.detach().to(torch.float32)
-    fine = (answer >= 0) & (answer < torch.inf)  # NaN is neither
-    if not bool(fine.all()):
-        raise BadAnswer(f"{spec.name}: expected probabilities, got {_first_bad(answer, ~fine)}")
+    # In NumPy: every operation of torch gives other threads a turn, and where several wait for answers, they take it.
+    scores = answer.cpu().numpy()
     # Each of k scores rounded to d decimals is off by at most half a unit of the last one.
     slack = 1e-3 if spec.decimals is None else spec.way * 0.5 * 10.0**-spec.decimals + 1e-3
-    sums = answer.sum(1)
-    wrong = (sums - 1).abs() > slack
-    if bool(wrong.any()):
-        raise BadAnswer(f"{spec.name}: expected probabilities that sum to 1, got a sum of {sums[wrong][0]:.4g}")
-    return answer
-
-
-def _first_bad(answer: Tensor, where: Tensor) -> str:
-    row = int(where.any(1).nonzero()[0])
-    return f"{answer[row][where[row]][0].item():.4g} in the answer to image {row}"
+    sums = scores.sum(1)
+    off = np.abs(sums - 1)
+    if count == 0 or (scores.min() >= 0 and off.max() <= slack):  # NaN fails the first test, infinity the second
+        return answer
+    fine = (scores >= 0) & (scores < np.inf)
+    if not fine.all():
+        row, column = np.argwhere(~fine)[0]
+        bad = f"{scores[row, column]:.4g} in the answer to image {row}"
+        raise BadAnswer(f"{spec.name}: expected probabilities, got {bad}")
+    raise BadAnswer(f"{spec.name}: expected probabilities that sum to 1, got a sum of {sums[off > slack][0]:.4g}")

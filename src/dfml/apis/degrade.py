@@ -1,9 +1,11 @@
 """What real endpoints do to a query, as wrappers around any API that compose in any order."""
 
+from collections.abc import Iterator, Sequence
+
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import BlackBox, prepare
+from dfml.apis.blackbox import ApiSpec, BlackBox, prepare, stream
 from dfml.errors import ConfigError
 
 
@@ -31,62 +33,80 @@ def keep_top(scores: Tensor, top: Tensor) -> Tensor:
     return (missing / others).expand(scores.shape).scatter(1, top, kept)
 
 
-class Quantised:
+class Degraded:
+    """An API behind something that loses a part of what goes in or comes out; answers still come in their parts."""
+
+    def __init__(self, api: BlackBox, spec: ApiSpec) -> None:
+        self.api, self.spec = api, spec
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
+        return self.outgoing(self.api(self.incoming(images)))
+
+    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+        """The same in parts: rows of `images` and their class probabilities."""
+        for rows, scores in stream(self.api, self.incoming(images)):
+            yield rows, self.outgoing(scores)
+
+    def incoming(self, images: Tensor) -> Tensor:
+        """What is left of `images` (n, c, h, w) when they arrive."""
+        return images
+
+    def outgoing(self, scores: Tensor) -> Tensor:
+        """What is left of `scores` (n, k) when they come back."""
+        return scores
+
+
+class Quantised(Degraded):
     """Images lose everything between `levels` values a pixel before they are sent, as in a PNG."""
 
     def __init__(self, api: BlackBox, levels: int = 256) -> None:
         if levels < 2:
             raise ConfigError(f"{api.spec.name}: an image needs at least 2 levels, got {levels}; files have 256")
-        self.api, self.levels, self.spec = api, levels, api.spec.but(levels=levels)
+        super().__init__(api, api.spec.but(levels=levels))
+        self.levels = levels
 
-    def __call__(self, images: Tensor) -> Tensor:
-        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
-        return self.api(to_grid(prepare(self.spec, images), self.levels) / (self.levels - 1))
+    def incoming(self, images: Tensor) -> Tensor:
+        return to_grid(prepare(self.spec, images), self.levels) / (self.levels - 1)
 
 
-class Rounded:
+class Rounded(Degraded):
     """Scores come with `decimals` decimals. Their sum is then 1 only up to rounding: it is what the API says."""
 
     def __init__(self, api: BlackBox, decimals: int) -> None:
         if decimals < 0:
             raise ConfigError(f"{api.spec.name}: decimals must be 0 or more, got {decimals}; endpoints give 2 to 6")
         known = api.spec.decimals
-        self.api, self.decimals = api, decimals
-        self.spec = api.spec.but(decimals=decimals if known is None else min(known, decimals))
+        super().__init__(api, api.spec.but(decimals=decimals if known is None else min(known, decimals)))
+        self.decimals = decimals
 
-    def __call__(self, images: Tensor) -> Tensor:
-        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
-        exact = self.api(images)
-        scores = torch.round(exact, decimals=self.decimals)
+    def outgoing(self, scores: Tensor) -> Tensor:
+        rounded = torch.round(scores, decimals=self.decimals)
         if self.spec.top_k is None:
-            return scores
-        return keep_top(scores, leaders(exact, self.spec.top_k))  # only the scores that are sent can be rounded
+            return rounded
+        return keep_top(rounded, leaders(scores, self.spec.top_k))  # only the scores that are sent can be rounded
 
 
-class TopK:
+class TopK(Degraded):
     """Only the `k` largest scores come back; `keep_top` states what becomes of the others."""
 
     def __init__(self, api: BlackBox, k: int) -> None:
         if k < 1:
             raise ConfigError(f"{api.spec.name}: an answer needs at least its largest score, got k = {k}")
-        self.api, self.k = api, min(k, api.spec.top_k or api.spec.way)
-        self.spec = api.spec
-        if self.k < api.spec.way and api.spec.output != "label":  # a label says less than any of its top scores
-            self.spec = api.spec.but(output="top-k", top_k=self.k)
+        self.k, spec = min(k, api.spec.top_k or api.spec.way), api.spec
+        if self.k < spec.way and spec.output != "label":  # a label says less than any of its top scores
+            spec = spec.but(output="top-k", top_k=self.k)
+        super().__init__(api, spec)
 
-    def __call__(self, images: Tensor) -> Tensor:
-        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
-        scores = self.api(images)
+    def outgoing(self, scores: Tensor) -> Tensor:
         return keep_top(scores, leaders(scores, self.k))
 
 
-class LabelOnly:
+class LabelOnly(Degraded):
     """Nothing but the winner comes back, as a one-hot vector; of equal scores the first class wins."""
 
     def __init__(self, api: BlackBox) -> None:
-        self.api, self.spec = api, api.spec.but(output="label", top_k=None)
+        super().__init__(api, api.spec.but(output="label", top_k=None))
 
-    def __call__(self, images: Tensor) -> Tensor:
-        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
-        scores = self.api(images)
+    def outgoing(self, scores: Tensor) -> Tensor:
         return torch.zeros_like(scores).scatter(1, leaders(scores, 1), 1.0)

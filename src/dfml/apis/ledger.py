@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, Streaming, check_answer, prepare
+from dfml.apis.blackbox import ApiSpec, BlackBox, check_answer, prepare, stream
 from dfml.apis.fingerprint import fingerprints
 from dfml.apis.journal import Answers, Journal, read_only
 from dfml.errors import ApiError, ArtifactError, BadAnswer, BudgetExceeded, ConfigError
@@ -128,6 +128,11 @@ class Ledger:
             self.hits += len(keys) - paid
         return answers if len(place) == len(keys) else answers[[place[key] for key in keys]]
 
+    def known(self, spec: ApiSpec, keys: Sequence[bytes]) -> dict[bytes, Answers]:
+        """The answers (k,) to those of `keys` that are on file."""
+        with self._changed:
+            return self._journal.find(keys, spec.way)
+
     def belongs_to(self, spec: ApiSpec) -> None:
         """Make this the ledger of that API; `ConfigError` if it is another's or its classes have changed."""
         with self._changed:
@@ -208,7 +213,6 @@ class Metered:
 
     def __init__(self, api: BlackBox, ledger: Ledger) -> None:
         self.api, self.ledger, self.spec = api, ledger, api.spec
-        self._stream = api.stream if isinstance(api, Streaming) else None
         ledger.belongs_to(self.spec)
 
     def __call__(self, images: Tensor) -> Tensor:
@@ -220,14 +224,18 @@ class Metered:
             return torch.zeros(0, self.spec.way, device=images.device)
 
         def send(places: list[int]) -> Iterator[Part]:
-            unknown = ready if len(places) == len(ready) else ready[places]
-            if self._stream is not None:
-                yield from self._stream(unknown)
-            else:
-                yield range(len(places)), self.api(unknown)
+            yield from stream(self.api, ready if len(places) == len(ready) else ready[places])
 
         answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)
         return torch.from_numpy(answers).to(images.device)
+
+    def known(self, images: Tensor) -> tuple[list[int], Tensor]:
+        """The m of `images` that are on file, and their class probabilities (m, k); nothing is asked."""
+        keys = fingerprints(self.spec, prepare(self.spec, images))
+        found = self.ledger.known(self.spec, keys)
+        rows = [row for row, key in enumerate(keys) if key in found]
+        answers = np.array([found[keys[row]] for row in rows], np.float32).reshape(-1, self.spec.way)
+        return rows, torch.from_numpy(answers)
 
 
 def ledger_path(run: Path, name: str) -> Path:

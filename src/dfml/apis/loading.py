@@ -1,28 +1,97 @@
 """From a manifest to APIs that answer."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from safetensors.torch import load_file
 
 from dfml.apis.blackbox import BlackBox
-from dfml.apis.manifest import ApiEntry, entry_spec, find_manifest, read_manifest
+from dfml.apis.exported import ExportedApi
+from dfml.apis.function import FunctionApi, find_function
+from dfml.apis.manifest import REMOTE, ApiEntry, entry_spec, find_manifest, read_manifest
 from dfml.apis.module import ModuleApi
 from dfml.apis.onnx import OnnxApi
+from dfml.apis.pixels import InputConfig, arranged
+from dfml.apis.secrets import Redactor, Secret, expand, references
 from dfml.config import nearest
 from dfml.errors import ConfigError
 from dfml.nets import NetSpec
+
+if TYPE_CHECKING:
+    from dfml.apis.http import Host
 
 
 def load_apis(path: str | Path, *, only: Iterable[str] | None = None) -> list[BlackBox]:
     """Every API of a manifest or zoo folder, or those named in `only`, ready to be asked."""
     manifest = find_manifest(Path(path))
+    hosts: dict[str, Host] = {}  # APIs of one server share its connections
     apis: list[BlackBox] = []
     for name, entry in _chosen(manifest, only).items():
-        if entry.file is None:
-            raise ConfigError(f"{manifest}: [apis.{name}] has no file to load; add file = 'model.onnx'")
-        apis.append(OnnxApi(manifest.parent / entry.file, entry_spec(name, entry)))
+        where = f"{manifest}: [apis.{name}]"
+        if entry.protocol in REMOTE:
+            apis.append(_remote(name, entry, hosts, where))
+        else:
+            apis.append(_local(name, entry, manifest.parent, where))
     return apis
+
+
+def _local(name: str, entry: ApiEntry, folder: Path, where: str) -> BlackBox:
+    spec, logits = entry_spec(name, entry), entry.output.scale == "logits"
+    if entry.output.scale == "100" or entry.output.kind != "probs":
+        raise ConfigError(f"{where}: a local API answers probabilities or logits; remove output.scale and output.kind")
+    arrange = None if entry.input == InputConfig() else partial(arranged, config=entry.input)
+    if entry.protocol == "python":
+        return FunctionApi(find_function(entry.function or "", folder, where), spec, arrange=arrange, logits=logits)
+    if entry.file is None:
+        raise ConfigError(f"{where} has no file to load; add file = 'model.onnx'")
+    file = folder / entry.file
+    if entry.protocol == "torch":
+        return ExportedApi(file, spec, arrange=arrange, logits=logits)
+    return OnnxApi(file, spec, arrange=arrange, logits=logits)
+
+
+def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) -> BlackBox:
+    from dfml.apis.http import Host, origin_of
+    from dfml.apis.huggingface import HuggingFace
+    from dfml.apis.inference_v2 import InferenceV2
+    from dfml.apis.remote import RemoteApi, Wire
+    from dfml.apis.tf_serving import TfServing
+
+    wires: dict[str, Callable[..., Wire]] = {
+        "inference_v2": InferenceV2,
+        "tf_serving": TfServing,
+        "huggingface": HuggingFace,
+    }
+    environment = os.environ
+    url = expand(entry.url or "", environment, where=f"{where}: url").rstrip("/")
+    secrets = references(entry.url or "", environment)
+    try:
+        origin = origin_of(url)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {Redactor(secrets)(str(error))}") from None
+    model = None if entry.model is None else quote(entry.model, safe="/" if entry.protocol == "huggingface" else "")
+    version = None if entry.version is None else quote(entry.version, safe="")
+    wire = wires[entry.protocol](url, model, version, entry.input, entry.output)
+    return RemoteApi(
+        entry_spec(name, entry),
+        wire,
+        hosts.setdefault(origin, Host(origin)),
+        output=entry.output,
+        limits=entry.limits,
+        headers=secret_headers(entry.headers, environment, where),
+        secrets=secrets,
+    )
+
+
+def secret_headers(headers: Mapping[str, str], environment: Mapping[str, str], where: str) -> dict[str, Secret]:
+    """Headers with their references resolved; every value is treated as a secret, whether it is one or not."""
+    return {
+        name: Secret(expand(text, environment, where=f"{where}: the header {name}")) for name, text in headers.items()
+    }
 
 
 def load_white_boxes(path: str | Path, *, only: Iterable[str] | None = None) -> list[ModuleApi]:

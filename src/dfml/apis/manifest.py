@@ -1,44 +1,83 @@
 """`apis.toml` and `zoo.toml`: a readable list of APIs, and the APIs it describes.
 
-[defaults]                      # optional; every API below inherits these keys
+[defaults]                      # optional; every API below inherits these keys, groups key by key
 image = [3, 32, 32]
 
 [apis.birds]
 protocol = "onnx"
 file = "birds.onnx"             # relative to this file
 classes = ["heron", "gull"]
+
+[apis.boats]
+protocol = "inference_v2"
+url = "https://models.example.org"
+model = "boats"
+classes = ["ketch", "sloop"]
+headers = { Authorization = "Bearer ${BOATS_TOKEN}" }
+limits = { rate = 10 }
 """
 
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import tomli_w
 
-from dfml.apis.blackbox import ApiSpec
+from dfml.apis.blackbox import ApiSpec, Terms
+from dfml.apis.limits import Limits
+from dfml.apis.pixels import InputConfig
+from dfml.apis.scores import OutputConfig
 from dfml.config import from_mapping, nearest, to_mapping
 from dfml.errors import ConfigError
+from dfml.files import write_whole
 from dfml.nets import Arch
+from dfml.schema import schema_of
 
 NAMES = ("apis.toml", "zoo.toml")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+Protocol = Literal["onnx", "torch", "python", "inference_v2", "tf_serving", "huggingface"]
+REMOTE = ("inference_v2", "tf_serving", "huggingface")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiEntry:
     """One API's table."""
 
-    protocol: Literal["onnx"] = "onnx"
-    """how it is asked"""
+    protocol: Protocol = "onnx"
+    """how it is asked: a local .onnx or .pt2 file, a Python function, or a server of one of three protocols"""
     file: str | None = None
-    """the model file, relative to the manifest"""
-    classes: tuple[str, ...]
+    """onnx, torch: the model file, relative to the manifest"""
+    function: str | None = None
+    """python: module:function, float32 array (n, c, h, w) in [0, 1] -> probabilities (n, k); it is imported and run"""
+    url: str | None = None
+    """servers: the address before /v2, /v1 or /models; ${NAME} is taken from the environment"""
+    model: str | None = None
+    """servers: the model's name there"""
+    version: str | None = None
+    """servers: the model's version; left out: the server's choice"""
+    classes: tuple[str, ...] = ()
     """class names in the order of the scores"""
+    labels: str | None = None
+    """instead of classes: a text file with one class name a line, relative to the manifest"""
     image: tuple[int, int, int]
     """channels, height and width of what it takes"""
+    input: InputConfig = InputConfig()
+    """what its images look like"""
+    output: OutputConfig = OutputConfig()
+    """what its answers look like"""
+    limits: Limits = Limits()
+    """how hard it may be pressed"""
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    """sent with every request; ${NAME} is taken from the environment, so that no secret stands in this file"""
+    price: float | None = None
+    """USD for 1,000 images"""
+    budget: int | None = None
+    """images it may be asked about in one run"""
     accuracy: float | None = None
     """reported accuracy as a fraction"""
     dataset: str | None = None
@@ -87,8 +126,88 @@ def read_manifest(path: Path) -> tuple[dict[str, ApiEntry], dict[str, Any]]:
         if name.casefold() in folded:
             raise ConfigError(f"{path}: API names {folded[name.casefold()]} and {name} differ only in case; rename one")
         folded[name.casefold()] = name
-        entries[name] = from_mapping(ApiEntry, {**defaults, **table}, where=f"{path}: [apis.{name}]")
+        where = f"{path}: [apis.{name}]"
+        if not isinstance(table, dict):
+            raise ConfigError(f"{where} should be a table of keys, not {table!r}")
+        entry = from_mapping(ApiEntry, _merged(defaults, table), where=where)
+        entries[name] = _checked(_with_labels(entry, path.parent, where), where)
     return entries, tables.get("zoo", {})
+
+
+def manifest_schema() -> dict[str, Any]:
+    """The JSON schema of a manifest. Required keys are not in it, because `[defaults]` may hold them."""
+    entry = schema_of(ApiEntry)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "apis.toml of dfml",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["apis"],
+        "properties": {
+            "defaults": entry | {"description": "keys that every API inherits"},
+            "apis": {
+                "type": "object",
+                "minProperties": 1,
+                "propertyNames": {"pattern": f"^{_SAFE_NAME.pattern}$"},
+                "additionalProperties": entry,
+            },
+            "zoo": {"type": "object", "description": "how a zoo was built; written by dfml zoo build"},
+        },
+    }
+
+
+def _merged(defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults under the API's own keys, group by group."""
+    both = {**defaults, **table}
+    for key, value in table.items():
+        if isinstance(value, dict) and isinstance(defaults.get(key), dict):
+            both[key] = {**defaults[key], **value}
+    return both
+
+
+def _with_labels(entry: ApiEntry, folder: Path, where: str) -> ApiEntry:
+    """With the classes from the file `labels`, where that is given."""
+    if entry.labels is not None and entry.classes:
+        raise ConfigError(f"{where}: classes and labels say the same twice; remove one")
+    if entry.labels is None:
+        if not entry.classes:
+            raise ConfigError(f"{where}: classes is missing; add it, or labels = 'a text file with one name a line'")
+        return entry
+    try:
+        lines = (folder / entry.labels).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{where}: cannot read the class names in {entry.labels}: {error}") from None
+    return replace(entry, classes=tuple(line.strip() for line in lines if line.strip()), labels=None)
+
+
+_NEEDED = {"torch": "file", "python": "function", "inference_v2": "model", "tf_serving": "model"}
+_FORMS = {"inference_v2": ("binary", "json"), "tf_serving": ("row", "column"), "huggingface": ("raw", "json")}
+
+
+def _checked(entry: ApiEntry, where: str) -> ApiEntry:
+    """The entry, if its keys can go together."""
+    if entry.protocol in REMOTE and entry.url is None:
+        raise ConfigError(f"{where}: protocol {entry.protocol} needs url; add the server's address")
+    needed = _NEEDED.get(entry.protocol)
+    if needed is not None and getattr(entry, needed) is None:
+        raise ConfigError(f"{where}: protocol {entry.protocol} needs {needed}; add it")
+    if min(entry.image) < 1:
+        raise ConfigError(f"{where}: image = {list(entry.image)} should be channels, height and width, all above 0")
+    if not (entry.budget or 0) >= 0 or not (entry.price or 0) >= 0:
+        raise ConfigError(f"{where}: budget and price must be 0 or more")
+    form, forms = entry.input.form, _FORMS.get(entry.protocol, ())
+    if form is not None and form not in forms:
+        raise ConfigError(f"{where}: input.form = {form!r} has no meaning for {entry.protocol}; remove it")
+    if entry.input.encoding in ("png", "jpeg") and entry.protocol not in REMOTE:
+        raise ConfigError(f"{where}: {entry.protocol} takes numbers, not {entry.input.encoding} files; use fp32")
+    if entry.input.encoding in ("fp32", "uint8") and entry.protocol == "huggingface":
+        raise ConfigError(f"{where}: huggingface takes files, not {entry.input.encoding}; use png or jpeg")
+    if entry.protocol == "huggingface" and entry.input.encoding is None:
+        entry = replace(entry, input=replace(entry.input, encoding="png"))
+    if entry.output.classification and (entry.output.name is None or entry.protocol != "inference_v2"):
+        raise ConfigError(f"{where}: output.classification goes with inference_v2 and needs output.name; add it")
+    entry.input.check(entry.image[0], where)
+    return entry
 
 
 def check_name(name: str, path: Path) -> None:
@@ -102,15 +221,50 @@ def check_name(name: str, path: Path) -> None:
 def write_manifest(path: Path, entries: Mapping[str, ApiEntry], *, zoo: Mapping[str, Any] | None = None) -> None:
     """Write atomically: a reader sees the old file or the new one."""
     tables: dict[str, Any] = {"zoo": dict(zoo)} if zoo else {}
-    tables["apis"] = {name: to_mapping(entry) for name, entry in entries.items()}
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_text(tomli_w.dumps(tables))
-    fresh.replace(path)
+    tables["apis"] = {name: entry_table(entry) for name, entry in entries.items()}
+    write_whole(path, tomli_w.dumps(tables).encode())
+
+
+def manifest_text(entries: Mapping[str, ApiEntry], *, headers: Mapping[str, str], notes: Iterable[str]) -> str:
+    """A manifest for people: what is still open on top, keys that all APIs share in `[defaults]`."""
+    tables = {name: entry_table(entry) for name, entry in entries.items()}
+    first = next(iter(tables.values()), {})
+    shared = [
+        key
+        for key in first
+        if key not in ("model", "classes") and all(t.get(key) == first[key] for t in tables.values())
+    ]
+    defaults = {key: first[key] for key in shared} if len(tables) > 1 else {}
+    if headers:
+        defaults["headers"] = dict(headers)
+    own = {name: {key: value for key, value in t.items() if key not in defaults} for name, t in tables.items()}
+    lines = [f"# to do: {note}\n" for note in notes]
+    return "".join(lines) + tomli_w.dumps(({"defaults": defaults} if defaults else {}) | {"apis": own})
+
+
+def entry_table(entry: ApiEntry) -> dict[str, Any]:
+    """The keys of `entry` that say something: groups without those that are as always."""
+    table = to_mapping(entry)
+    for key in ("input", "output", "limits"):
+        usual = to_mapping(getattr(ApiEntry, key))
+        table[key] = {name: value for name, value in table[key].items() if usual.get(name) != value}
+    return {key: value for key, value in table.items() if value not in ({}, [])}
 
 
 def entry_spec(name: str, entry: ApiEntry) -> ApiSpec:
     """What `entry` promises of the API."""
-    return ApiSpec(name=name, classes=entry.classes, image=entry.image, accuracy=entry.accuracy)
+    output = entry.output
+    return ApiSpec(
+        name=name,
+        classes=entry.classes,
+        image=entry.image,
+        output=output.kind,
+        levels=entry.input.levels,
+        decimals=output.decimals,
+        top_k=output.top_k if output.kind == "top-k" else None,
+        accuracy=entry.accuracy,
+        terms=Terms(remote=entry.protocol in REMOTE, price=entry.price, budget=entry.budget),
+    )
 
 
 def mean_accuracy(entries: Mapping[str, ApiEntry]) -> float | None:

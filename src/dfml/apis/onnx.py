@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -14,15 +15,19 @@ from torch import Tensor
 from dfml.apis.blackbox import ApiSpec, ask
 from dfml.errors import ApiError, ConfigError
 
-Pixels = np.ndarray[Any, np.dtype[np.floating[Any]]]
+Pixels = np.ndarray[Any, np.dtype[Any]]
+Arrange = Callable[[Pixels], Pixels]
+"""images (n, c, h, w) in [0, 1] -> what the file takes: another layout, order or units"""
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+_INPUTS = {**_FLOATS, "tensor(uint8)": np.uint8}
 
 
 class OnnxApi:
     """A file with one image input and one output of class scores, run by onnxruntime on the CPU.
 
     Names of input and output are free; the batch dimension may be free or fixed. `logits=True` says that the file
-    forgot its softmax. Without `spec`, name and classes are those that `export_onnx` wrote into the file, or numbers.
+    forgot its softmax; `arrange` says what it wants images to look like. Without `spec`, name and classes are those
+    that `export_onnx` wrote into the file, or numbers.
 
     Images go through in small batches, whose maps stay near the processor: 32 at a time is faster than 256.
     The session is opened at the first query and anew in every process, so the object travels to workers by pickle or
@@ -30,9 +35,16 @@ class OnnxApi:
     """
 
     def __init__(
-        self, path: str | Path, spec: ApiSpec | None = None, *, threads: int = 1, batch: int = 32, logits: bool = False
+        self,
+        path: str | Path,
+        spec: ApiSpec | None = None,
+        *,
+        threads: int = 1,
+        batch: int = 32,
+        logits: bool = False,
+        arrange: Arrange | None = None,
     ) -> None:
-        self.path, self.threads, self.batch, self.logits = Path(path), threads, batch, logits
+        self.path, self.threads, self.batch, self.logits, self.arrange = Path(path), threads, batch, logits, arrange
         if not self.path.is_file():
             raise ConfigError(f"{self.path}: there is no such ONNX file")
         self._opened: tuple[int, _Session] | None = None
@@ -44,7 +56,10 @@ class OnnxApi:
 
     def _respond(self, images: Tensor) -> Tensor:
         session = self._session()
-        pixels: Pixels = images.cpu().contiguous().numpy().astype(session.dtype, copy=False)
+        pixels: Pixels = images.cpu().contiguous().numpy()
+        if self.arrange is not None:
+            pixels = self.arrange(pixels)
+        pixels = pixels.astype(session.dtype, copy=False)
         step = session.batch or self.batch
         try:
             parts = [session.run(pixels[i : i + step]) for i in range(0, len(pixels), step)]
@@ -57,7 +72,7 @@ class OnnxApi:
         # A forked child must not use its parent's session, whose threads did not come along.
         if self._opened is None or self._opened[0] != os.getpid():
             session = _open(self.path, self.threads)
-            _check(session, self.spec, self.path)
+            _check(session, self.spec, self.path, self.arrange)
             self._opened = os.getpid(), session
         return self._opened[1]
 
@@ -99,7 +114,7 @@ def _open(path: Path, threads: int) -> _Session:
     except Exception as error:
         raise ConfigError(f"{path}: not a readable ONNX file ({_first_line(error)})") from error
     inputs, outputs = session.get_inputs(), session.get_outputs()
-    if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in _FLOATS:
+    if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in _INPUTS:
         got = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs)
         raise ConfigError(f"{path}: expected one float input (n, c, h, w), the file has {len(inputs)}: {got}")
     scores = [o for o in outputs if o.type in _FLOATS and len(o.shape) in (0, 2)]
@@ -111,7 +126,7 @@ def _open(path: Path, threads: int) -> _Session:
     return _Session(
         session=session,
         input=inputs[0].name,
-        dtype=_FLOATS[inputs[0].type],
+        dtype=_INPUTS[inputs[0].type],
         image=tuple(image),
         batch=batch,
         output=scores[0].name,
@@ -119,9 +134,10 @@ def _open(path: Path, threads: int) -> _Session:
     )
 
 
-def _check(session: _Session, spec: ApiSpec, path: Path) -> None:
-    if any(own is not None and own != told for own, told in zip(session.image, spec.image, strict=True)):
-        raise ConfigError(f"{path}: takes images {session.image}, but {spec.name} is described with {spec.image}")
+def _check(session: _Session, spec: ApiSpec, path: Path, arrange: Arrange | None = None) -> None:
+    image = spec.image if arrange is None else arrange(np.zeros((1, *spec.image), np.float32)).shape[1:]
+    if any(own is not None and own != told for own, told in zip(session.image, image, strict=True)):
+        raise ConfigError(f"{path}: takes images {session.image}, but {spec.name} is described with {image}")
     if session.way is not None and session.way != spec.way:
         raise ConfigError(f"{path}: answers {session.way} classes, but {spec.name} is described with {spec.way}")
 

@@ -11,7 +11,21 @@ from typing import NoReturn
 
 from dfml.errors import DfmlError
 
-VERBS = ("demo", "zoo", "learn", "evaluate", "adapt", "predict", "ledger", "images", "bench", "report")
+VERBS = (
+    "demo",
+    "zoo",
+    "serve",
+    "apis",
+    "probe",
+    "learn",
+    "evaluate",
+    "adapt",
+    "predict",
+    "ledger",
+    "images",
+    "bench",
+    "report",
+)
 
 
 class Parser(argparse.ArgumentParser):

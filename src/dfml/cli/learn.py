@@ -96,7 +96,8 @@ class LearningProgress:
         elif isinstance(event, Replayed):
             self._overall(event.iteration, f"replay loss {event.loss:.3f}, accuracy {100 * event.accuracy:.0f} %")
         elif isinstance(event, ApiFailed):
-            self.bars.console.print(f"{event.reason}; going on without {event.api} for now")
+            text = f"{event.reason}; going on without {event.api} for now"
+            self.bars.console.print(text, markup=False)  # a server's words are no markup
         elif isinstance(event, ApiWeighed) and event.weight == 0:
             self.bars.console.print(
                 f"{event.api} is left out: its answers do not depend on the image as a classifier's do"

@@ -36,7 +36,9 @@ class ChorusDistilConfig:
     held_out: float = 0.1
     """the part of the images kept aside to weigh APIs with; they join the rest afterwards"""
     least_gain: float = 0.05
-    """APIs whose answers are less predictable than this are dropped"""
+    """APIs whose answers are less predictable than this are dropped, and so are those"""
+    least_share: float = 0.5
+    """that are less than this part as predictable as the median of the others"""
 
 
 class Student:
@@ -155,8 +157,18 @@ class Student:
         apart = F.kl_div(mean.clamp_min(1e-9).log().expand_as(aside.probs), aside.probs, reduction="none")
         blind = (apart * asked).sum((0, -1)) / pairs
         gain = torch.where(blind > 1e-4, 1 - ours / blind.clamp_min(1e-4), 0.0)
-        kept = gain.where(gain > self.config.least_gain, 0.0).clamp_max(1)
-        return kept / kept[kept > 0].mean() if bool((kept > 0).any()) else torch.ones_like(kept)
+        return believed(gain, least=self.config.least_gain, share=self.config.least_share)
+
+
+def believed(gain: Tensor, *, least: float, share: float) -> Tensor:
+    """The weight of each API: its gain, or 0 if that is too little, with mean 1 over those kept.
+
+    Where nobody passes, everybody counts alike: answers nobody understands are all there is.
+    """
+    if not bool((gain > least).any()):
+        return torch.ones_like(gain)
+    kept = gain.where(gain > max(least, share * gain[gain > least].median().item()), 0.0)
+    return kept / kept[kept > 0].mean()
 
 
 def _parts(answers: Answers) -> list[Answers]:

@@ -51,6 +51,10 @@ class Method(Protocol):
         """`config` with everything filled in that follows from the APIs and the budget; refuses what cannot work."""
         ...
 
+    def cost(self, config: Any, apis: Sequence[BlackBox]) -> list[int]:
+        """Queries that a planned run sends to each API, at most."""
+        ...
+
     def run(self, config: Any, place: Workplace) -> Initialisation:
         """Learn; resumes by itself from what the run folder holds."""
         ...

@@ -11,7 +11,7 @@ from torch import Tensor
 from dfml.apis.blackbox import BlackBox
 from dfml.engine.pool import cores
 from dfml.episode import EpisodeSpec
-from dfml.errors import ApiError, BudgetExceeded, Unreachable
+from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
 from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
 from dfml.initialisation import Initialisation
 from dfml.losses import distillation_kl, released_divergence
@@ -35,6 +35,8 @@ from dfml.rng import stream
 CHECKPOINT_SECONDS = 20.0
 RETRY_ITERATIONS = 20
 """how long learning goes on by replay before an API that failed is asked again"""
+NEVER = 2**40
+"""an iteration that does not come: an API that refuses our requests is not asked again in this run"""
 
 __all__ = ["PRESETS", "plan", "run"]
 
@@ -47,20 +49,34 @@ def plan(
     costs = refuse_less_than_a_set(config.recovery, apis, budget=budget, budget_per_api=budget_per_api)
     schedule = config.schedule
     if not schedule.visits and not schedule.plateau:
-        schedule = replace(schedule, visits=_affordable_visits(costs, budget, budget_per_api))
+        limits = [_smaller(api.spec.terms.budget, budget_per_api) for api in apis]
+        schedule = replace(schedule, visits=_affordable_visits(costs, budget, limits))
     if not schedule.iterations:
         schedule = replace(schedule, iterations=max(1_000, 100 * schedule.visits))
     return replace(config, schedule=schedule)
 
 
-def _affordable_visits(costs: list[int], budget: int | None, budget_per_api: int | None) -> int:
+def _smaller(one: int | None, other: int | None) -> int | None:
+    return min((bound for bound in (one, other) if bound is not None), default=None)
+
+
+def _affordable_visits(costs: list[int], budget: int | None, limits: list[int | None]) -> int:
     """A visit recovers two sets; a budget that buys an odd one more gets a visit for it."""
     bounds = []
     if budget is not None:
         bounds.append(-(-(budget // (sum(costs) // len(costs))) // 2))
-    if budget_per_api is not None:
-        bounds.append(sum(-(-(budget_per_api // cost) // 2) for cost in costs))
+    if None not in limits:
+        bounds.append(sum(-(-((limit or 0) // cost) // 2) for limit, cost in zip(limits, costs, strict=True)))
     return max(1, min(bounds, default=2 * len(costs)))
+
+
+def cost(config: BidfMkdConfig, apis: Sequence[BlackBox]) -> list[int]:
+    """Queries to each API, at most: two sets a visit, visits shared out evenly."""
+    schedule = config.schedule
+    visits = schedule.iterations // schedule.plateau if schedule.plateau else schedule.visits
+    each = [2 * config.recovery.queries(api.spec.way) * -(-visits // len(apis)) for api in apis]
+    budgets = [api.spec.terms.budget for api in apis]
+    return [most if budget is None else min(most, budget) for most, budget in zip(each, budgets, strict=True)]
 
 
 def run(config: BidfMkdConfig, place: Workplace) -> Initialisation:
@@ -95,7 +111,10 @@ class Learner:
         self.memory = self._remember()
         names = list(self.apis)
         order = torch.randperm(len(names), generator=stream(place.seed, "order")).tolist()
-        self.rota = Rota([names[i] for i in order], failed_at=dict(self.state.notes["failed"]))
+        failed = {name: at for name, at in self.state.notes["failed"].items() if self.memory.counts and at != NEVER}
+        self.rota = Rota([names[i] for i in order], failed_at=failed)
+        self.reason = ""
+        """what the last API that failed said"""
         for name in self.state.notes["visits"]:
             self.rota.visits[name] = self.rota.visits.get(name, 0) + 1
         self.plateau = Plateau(config.schedule.plateau, self.state.notes["best"], self.state.notes["since"])
@@ -126,21 +145,28 @@ class Learner:
         return Initialisation(self.state.params, self.net.spec, self._statistics())
 
     def _iterate(self, iteration: int) -> None:
-        if self._wants_visit(iteration) and (name := self._next_api(iteration)) is not None:
-            try:
-                self._visit(iteration, name)
-                return
-            except BudgetExceeded:
-                raise  # the plan asks first; this would be a mistake of ours
-            except ApiError as error:
-                self.rota.failed(name, iteration)
-                self.place.emit(ApiFailed(iteration=iteration, api=name, reason=str(error)))
+        if self._wants_visit(iteration):
+            # An API that fails costs this iteration its visit, unless there is nothing to replay: then the next one is
+            # tried at once.
+            while (name := self._next_api(iteration)) is not None:
+                try:
+                    self._visit(iteration, name)
+                    return
+                except BudgetExceeded:
+                    raise  # the plan asks first; this would be a mistake of ours
+                except ApiError as error:
+                    useless = isinstance(error, BadAnswer | Refused) and not isinstance(error, Garbled)
+                    self.rota.failed(name, NEVER if useless else iteration)
+                    self.reason = str(error)
+                    self.place.emit(ApiFailed(iteration=iteration, api=name, reason=self.reason))
+                if self.memory.counts:
+                    break
         if self.config.components.replay and self.memory.ready(self.task):
             self._replay(iteration)
         elif not self.memory.counts and self.rota.failed_at:
             raise Unreachable(
                 f"no API answered, so there is nothing to learn from ({len(self.rota.failed_at)} failed, the last: "
-                f"{name}); check that they are up, then go on with --resume"
+                f"{self.reason}); put that right, then go on with --resume"
             )
 
     def _wants_visit(self, iteration: int) -> bool:
@@ -157,8 +183,7 @@ class Learner:
         rested = [
             name for name in solvent if iteration - self.rota.failed_at.get(name, -RETRY_ITERATIONS) >= RETRY_ITERATIONS
         ]
-        # While nothing has been learned from anybody there is nothing to replay, so nobody rests.
-        return self.rota.next(rested if self.memory.counts else rested or solvent)
+        return self.rota.next(rested)
 
     def _affordable_sets(self, name: str) -> int:
         """0, 1 or 2 sets, of which the answers that are on file already cost nothing."""

@@ -48,12 +48,24 @@ def plan(
         bounds.append(budget // len(apis))
     if budget_per_api is not None:
         bounds.append(budget_per_api)
+    for api in apis:
+        own = api.spec.terms.budget
+        if own is not None and own < FEWEST:
+            raise ConfigError(
+                f"{api.spec.name}: its budget of {own} queries is too small to learn from; give it {FEWEST}"
+            )
     if min(bounds) < FEWEST:
         raise ConfigError(
             f"the budget leaves {min(bounds)} queries an API, too few to learn from; "
             f"{len(apis)} APIs need at least {FEWEST * len(apis):,} in all"
         )
     return replace(config, queries=min(bounds), net=config.net.fitted(apis))
+
+
+def cost(config: ChorusConfig, apis: Sequence[BlackBox]) -> list[int]:
+    """Queries to each API."""
+    budgets = [api.spec.terms.budget for api in apis]
+    return [config.queries if budget is None else min(config.queries, budget) for budget in budgets]
 
 
 def run(config: ChorusConfig, place: Workplace) -> Initialisation:
@@ -89,7 +101,9 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
 def _ask(config: ChorusConfig, place: Workplace) -> Answers:
     size, channels = config.net.size, config.net.channels
     images = prior(config.queries, seed=derive_seed(place.seed, "pool"), size=size, channels=channels)
-    answered, total = 0, config.queries * len(place.apis)
+    counts = cost(config, place.apis)
+    answered, total = 0, sum(counts)
+    reasons: list[str] = []
 
     def on_answers(api: str, count: int) -> None:
         nonlocal answered
@@ -97,12 +111,15 @@ def _ask(config: ChorusConfig, place: Workplace) -> Answers:
         place.emit(Step(stage="asking", done=answered, total=total, objective=0.0, api=api))
 
     def on_failure(api: str, error: ApiError) -> None:
+        reasons.append(str(error))
         place.emit(ApiFailed(iteration=0, api=api, reason=str(error)))
 
-    counts = [config.queries] * len(place.apis)
     answers = ask_all(place.apis, images, counts=counts, workers=cores(), on_answers=on_answers, on_failure=on_failure)
     if not bool(answers.asked.any()):
-        raise Unreachable(f"none of the {len(place.apis)} APIs answered; check that they are up, then use --resume")
+        raise Unreachable(
+            f"none of the {len(place.apis)} APIs answered (the last: {reasons[-1]}); "
+            "put that right, then go on with --resume"
+        )
     return answers
 
 

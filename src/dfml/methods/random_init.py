@@ -28,6 +28,11 @@ def plan(
     return replace(config, net=config.net.fitted(apis))
 
 
+def cost(config: RandomConfig, apis: Sequence[BlackBox]) -> list[int]:
+    """Nothing."""
+    return [0] * len(apis)
+
+
 def run(config: RandomConfig, place: Workplace) -> Initialisation:
     """No query at all."""
     spec = config.net.spec

@@ -39,6 +39,11 @@ def plan(
     return bidf_mkd.plan(config, apis, budget=budget, budget_per_api=budget_per_api)
 
 
+def cost(config: BidfMkdConfig, apis: Sequence[BlackBox]) -> list[int]:
+    """As BiDf-MKD, with no query for a gradient."""
+    return bidf_mkd.cost(config, apis)
+
+
 def run(config: BidfMkdConfig, place: Workplace) -> Initialisation:
     """As BiDf-MKD learns, with its eyes open."""
     opened = [Open(api.api, api.ledger) for api in place.apis]

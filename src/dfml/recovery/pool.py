@@ -1,20 +1,26 @@
 """Prior images, one query each: what many APIs say of the same pictures drawn from nothing."""
 
 import hashlib
+import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from itertools import repeat
 
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox
-from dfml.errors import ApiError
+from dfml.apis.blackbox import ApiSpec, BlackBox, release
+from dfml.apis.ledger import Metered
+from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused
 from dfml.recovery.recovered import ClassKey, RecoveredSet
 
 IMAGES_A_CALL = 250
-"""After so many images the next API may go on; an API that fails loses at most this many."""
+"""After so many images the next API may go on."""
+WAITING = 64
+"""Remote APIs that are asked at once: whoever waits for an answer needs no processor."""
+REST = 12.0
+"""Seconds after which a remote API that failed is tried again, while others go on and once more when they are done."""
 
 
 @dataclass(frozen=True)
@@ -61,34 +67,93 @@ def ask_all(
     on_answers: Callable[[str, int], None] = lambda api, images: None,
     on_failure: Callable[[str, ApiError], None] = lambda api, error: None,
 ) -> Answers:
-    """Ask API i about the first `counts[i]` of the uint8 `images` (n, c, h, w).
+    """Ask API i about the first `counts[i]` of the uint8 `images` (n, c, h, w); local APIs with so many `workers`.
 
     All APIs get the same images: a picture that many teachers speak about teaches the student more than many pictures
-    with one teacher each. An API that fails is given up after a second try, with what it has answered so far.
+    with one teacher each. An API that fails rests while the others go on, is tried again, and given up, with what it
+    has answered so far, when it fails after all others are done. What comes out does not depend on who was how fast.
     """
-    widest = max(api.spec.way for api in apis)
-    probs = torch.zeros(len(images), len(apis), widest)
-    asked = torch.zeros(len(images), len(apis), dtype=torch.bool)
-
-    def ask(column: int, last_try: bool) -> bool:
-        api = apis[column]
-        try:
-            for start in range(0, counts[column], IMAGES_A_CALL):
-                rows = slice(start, min(start + IMAGES_A_CALL, counts[column]))
-                if bool(asked[rows, column].all()):
-                    continue
-                probs[rows, column, : api.spec.way] = api(images[rows].float() / 255)
-                asked[rows, column] = True
-                on_answers(api.spec.name, rows.stop - rows.start)
-        except ApiError as error:
-            if last_try:
-                on_failure(api.spec.name, error)
-            return False
-        return True
-
-    with ThreadPoolExecutor(workers) as pool:
-        done = list(pool.map(ask, range(len(apis)), repeat(False)))
-        again = [column for column, finished in enumerate(done) if not finished]
-        list(pool.map(ask, again, repeat(True)))
+    table = _Table(apis, images, counts, on_answers)
+    remote = sum(api.spec.terms.remote for api in apis)
+    here, away = ThreadPoolExecutor(workers), ThreadPoolExecutor(max(1, min(WAITING, remote)))
+    running: dict[Future[None], int] = {}
+    resting = dict.fromkeys(range(len(apis)), 0.0)  # when it may be asked (again)
+    last = set[int]()  # those that will not be tried once more
+    try:
+        while running or resting:
+            others_done = last >= set(running.values()) and min(resting.values(), default=0.0) > 0
+            for column in [column for column, due in resting.items() if due <= time.monotonic()]:
+                del resting[column]
+                if others_done:
+                    last.add(column)
+                pool = away if apis[column].spec.terms.remote else here
+                running[pool.submit(table.ask, column)] = column
+            if not running:
+                time.sleep(max(0.0, min(resting.values()) - time.monotonic()))
+                continue
+            pause = max(0.0, min(resting.values()) - time.monotonic()) if resting else None
+            for future in wait(running, pause, FIRST_COMPLETED).done:
+                column, error = running.pop(future), future.exception()
+                if isinstance(error, ApiError):
+                    useless = isinstance(error, BadAnswer | Refused | BudgetExceeded) and not isinstance(error, Garbled)
+                    if useless or column in last:
+                        table.take_known(column)
+                        on_failure(apis[column].spec.name, error)
+                    else:
+                        resting[column] = time.monotonic() + (REST if apis[column].spec.terms.remote else 0.001)
+                elif error is not None:
+                    raise error
+    except BaseException:
+        table.stopped.set()
+        for api in apis:
+            release(api)  # whoever waits for an answer wakes up
+        raise
+    finally:
+        for pool in (here, away):
+            pool.shutdown(cancel_futures=True)
     ways = torch.tensor([api.spec.way for api in apis])
-    return Answers(images, probs, asked, ways)
+    return Answers(images, table.probs, table.asked, ways)
+
+
+class _Table:
+    """The answers as they come in, each in its place."""
+
+    def __init__(
+        self,
+        apis: Sequence[BlackBox],
+        images: Tensor,
+        counts: Sequence[int],
+        on_answers: Callable[[str, int], None],
+    ) -> None:
+        self.apis, self.images, self.counts, self.on_answers = apis, images, counts, on_answers
+        self.probs = torch.zeros(len(images), len(apis), max(api.spec.way for api in apis))
+        self.asked = torch.zeros(len(images), len(apis), dtype=torch.bool)
+        self.stopped = threading.Event()
+
+    def ask(self, column: int) -> None:
+        """Ask one API for what it has not answered yet."""
+        api = self.apis[column]
+        for rows in self._calls(column):
+            if self.stopped.is_set():
+                return
+            if not bool(self.asked[rows, column].all()):
+                self._put(column, rows, api(self.images[rows].float() / 255))
+                self.on_answers(api.spec.name, rows.stop - rows.start)
+
+    def take_known(self, column: int) -> None:
+        """What an API has answered of a call that failed: it is paid for, and on file."""
+        api = self.apis[column]
+        for rows in self._calls(column):
+            if isinstance(api, Metered) and not bool(self.asked[rows, column].all()):
+                found, answers = api.known(self.images[rows].float() / 255)
+                self._put(column, torch.tensor(found, dtype=torch.long) + rows.start, answers)
+
+    def _calls(self, column: int) -> list[slice]:
+        return [
+            slice(start, min(start + IMAGES_A_CALL, self.counts[column]))
+            for start in range(0, self.counts[column], IMAGES_A_CALL)
+        ]
+
+    def _put(self, column: int, rows: slice | Tensor, answers: Tensor) -> None:
+        self.probs[rows, column, : answers.shape[1]] = answers
+        self.asked[rows, column] = True

@@ -1,0 +1,72 @@
+"""Reading what strangers send: whatever it is, a value of the expected type comes out, or `Garbled`."""
+
+import json
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfml.errors import Garbled
+
+SHOWN = 200
+"""letters of a server's text that an error repeats"""
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON in `body`: strict, so no NaN or Infinity, and never deeper than the parser can go."""
+    try:
+        return json.loads(body, parse_constant=_refuse)
+    except RecursionError:
+        raise Garbled("its answer is nested too deeply to be read") from None
+    except ValueError as error:  # also undecodable text and numbers of thousands of digits
+        what = "is empty" if not body.strip() else f"is no JSON ({shown(str(error), 80)}): {shown(body)}"
+        raise Garbled(f"its answer {what}") from None
+
+
+def _refuse(token: str) -> NoReturn:
+    raise ValueError(f"the token {token} is no number")
+
+
+def member(value: Any, key: str, kind: type, what: str) -> Any:
+    """`value[key]`, if `value` is an object that has it and it is of this kind."""
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
+        raise Garbled(f"{what} should have {key!r} with {_named(kind)} in it, but is {shown(value)}")
+    return found
+
+
+def numbers(value: Any, what: str) -> NDArray[np.float64]:
+    """Nested lists of numbers as an array."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        raise Garbled(f"{what} should be a regular table of numbers, but is {shown(value)}") from None
+    if array.dtype.kind not in "fiu":  # text, truth values, nulls, integers beyond 64 bits
+        raise Garbled(f"{what} should be numbers, but is {shown(value)}")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64)
+
+
+def number(value: Any, what: str) -> float:
+    """One finite number."""
+    array = numbers(value, what)
+    if array.shape != () or not np.isfinite(array):
+        raise Garbled(f"{what} should be one number, but is {shown(value)}")
+    return float(array)
+
+
+def shown(value: Any, most: int = SHOWN) -> str:
+    """A stranger's text on one line: short, printable, and without what could move a cursor."""
+    if isinstance(value, bytes):
+        value = value[: 8 * most].decode("utf-8", "replace")
+    try:
+        text = value if isinstance(value, str) else json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        text = type(value).__name__
+    text = "".join(letter if letter.isprintable() else " " for letter in text[: 8 * most])
+    text = " ".join(text.encode("utf-8", "replace").decode().split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _named(kind: type) -> str:
+    return {list: "a list", dict: "an object", str: "a text", int: "a whole number"}.get(kind, kind.__name__)

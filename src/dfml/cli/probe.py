@@ -1,0 +1,105 @@
+"""`dfml probe apis.toml`: a handful of queries to each API, and what it takes, answers and costs."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dfml.probing import Estimate, Findings
+
+
+def add(verbs: Any) -> None:
+    probe = verbs.add_parser("probe", help="ask each API a handful of times: what it takes, answers and costs")
+    probe.add_argument("apis", type=Path, metavar="APIS", help="an apis.toml or a zoo folder")
+    probe.add_argument("--only", action="append", metavar="NAME", help="one API; may be repeated")
+    probe.add_argument(
+        "--budget", type=int, metavar="QUERIES", help="an API may be asked (default: as many as it takes)"
+    )
+    probe.add_argument("--out", type=Path, metavar="FOLDER", help="keep the answers in FOLDER/ledger")
+    probe.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    probe.set_defaults(run=run, computes=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    import dataclasses
+
+    from dfml.apis.blackbox import release
+    from dfml.apis.loading import load_apis
+    from dfml.cli.drawing import console, progress_console, table
+    from dfml.probing import QUERIES, probe
+
+    apis = load_apis(args.apis, only=args.only)
+    if not args.json:
+        progress_console.print(f"asking {len(apis)} APIs at most {QUERIES} times each")
+    try:
+        findings, estimates = probe(apis, budget=QUERIES if args.budget is None else args.budget, out=args.out)
+    finally:
+        for api in apis:
+            release(api)
+    failed = [found for found in findings if found.problem]
+    if args.json:
+        told = {
+            "queries": sum(found.queries for found in findings),
+            "apis": [dataclasses.asdict(found) for found in findings],
+            "estimates": [dataclasses.asdict(estimate) for estimate in estimates],
+        }
+        print(json.dumps(told, indent=2))
+        return 1 if failed else 0
+    rows = [_row(found) for found in findings]
+    titles = ("API", "image", "classes", "answers", "stable", "ms", "batch", "sees")
+    console.print(table(titles, rows))
+    for found in failed:
+        console.print(found.problem, markup=False)
+    _explain(findings, console)
+    console.print(f"{sum(found.queries for found in findings):,} queries were sent; learning would cost at most")
+    console.print(table(("method", "preset", "queries", "USD", "time"), [_cost(estimate) for estimate in estimates]))
+    return 1 if failed else 0
+
+
+def _row(found: "Findings") -> tuple[str, ...]:
+    """Image size and bits, classes, what an answer holds, whether it is the same twice, milliseconds an image alone and
+    in a batch, and the shortest probe that changes an answer."""
+    size = "x".join(map(str, found.image)) + " 8 bit" * bool(found.levels)
+    if found.output is None:
+        return found.name, size, str(len(found.classes)), "failed", "", "", "", ""
+    exact = "exact" if found.decimals is None else f"{found.decimals} decimals"
+    kind = {"probs": f"all, {exact}", "top-k": f"top {found.named}, {exact}", "label": "label"}[found.output]
+    return (
+        found.name,
+        size,
+        str(len(found.classes)),
+        kind,
+        "yes" if found.deterministic else "no",
+        f"{1000 * (found.seconds or 0):.0f}",
+        f"{1000 * (found.seconds_in_batch or 0):.1f}",
+        "nothing" if found.visible_radius is None else f"{found.visible_radius:g}",
+    )
+
+
+def _explain(findings: "list[Findings]", console: Any) -> None:
+    """In words, where zero-order probes are blind."""
+    asked = [found for found in findings if found.output is not None]
+    blind = [found for found in asked if not found.sees_paper_radius]
+    if blind:
+        radii = {found.visible_radius for found in blind}
+        largest = None if None in radii else max(radius for radius in radii if radius is not None)
+        advice = (
+            "none of the radii that were tried changes every answer: use chorus, which needs no probes"
+            if largest is None
+            else f"use recovery.radius={largest:g} or more with bidf-mkd"
+        )
+        console.print(f"{len(blind)} of {len(asked)} APIs do not notice the paper's probes of length 0.005; {advice}")
+    small = [found for found in asked if found.images_per_request is not None and found.images_per_request < 8]
+    if small:
+        console.print(
+            f"{len(small)} APIs take few images a request ({small[0].name}: {small[0].images_per_request}); "
+            "limits.concurrency makes up for that"
+        )
+
+
+def _cost(estimate: "Estimate") -> tuple[str, ...]:
+    seconds = estimate.seconds
+    time = "" if seconds is None else f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 3600:,.1f} h"
+    usd = f"{estimate.usd:,.2f}" if estimate.usd else ""
+    return estimate.method, estimate.preset, f"{estimate.queries:,}", usd, time

@@ -1,0 +1,169 @@
+"""Runs of `learn` over HTTP that are killed in the middle; not a test itself, but what one runs.
+
+`python killing_remote.py FOLDER KILLS` raises if an answer on file was ever asked for again, or a budget passed.
+Torch is imported once; the server and every run are forks.
+"""
+
+import os
+import random
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+import torch
+
+import dfml
+from dfml.apis.blackbox import ApiSpec
+from dfml.apis.fingerprint import fingerprints
+from dfml.apis.function import FunctionApi
+from dfml.apis.ledger import ledger_path, spending
+from dfml.serving.hosted import Hosted, ServeConfig
+from dfml.serving.http import Server
+
+SPEC = ApiSpec(name="a", classes=("dark", "bright"), image=(3, 16, 16), levels=256)
+NAMES = ("a", "b")
+QUERIES = 120
+BUDGET = QUERIES * len(NAMES)
+SETTINGS = (f"queries={QUERIES}", "distil.steps=3", "net.width=4")
+
+
+def brightness(images: np.ndarray) -> np.ndarray:
+    bright = images.mean((1, 2, 3))
+    return np.stack([1 - bright, bright], 1)
+
+
+def logging_api(name: str, diary: Path) -> FunctionApi:
+    """An API with a diary of its own: it writes down the key of each image, before the answer leaves."""
+    file = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def respond(images: np.ndarray) -> np.ndarray:
+        os.write(file, b"".join(fingerprints(SPEC, torch.from_numpy(images))))
+        return brightness(images)
+
+    return FunctionApi(respond, SPEC.but(name=name))
+
+
+def serve(folder: Path) -> tuple[str, int, int]:
+    """Fork a server; its address, and two pipes: a byte into the first comes back when no request is under way."""
+    asking, ask = os.pipe()
+    tell, telling = os.pipe()
+    if os.fork() == 0:
+        os.close(ask)
+        server = Server(
+            Hosted([logging_api(name, folder / f"{name}.diary") for name in NAMES], ServeConfig(latency_s=0.004))
+        )
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        alone = threading.active_count()
+        os.write(telling, server.url.encode())
+        while os.read(asking, 1):  # ends when the parent does
+            while threading.active_count() > alone:
+                time.sleep(0.001)
+            os.write(telling, b".")
+        os._exit(0)
+    os.close(asking)
+    return os.read(tell, 100).decode(), ask, tell
+
+
+def fork(manifest: Path, run: Path) -> int:
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            dfml.learn(manifest, run, settings=SETTINGS, budget=BUDGET, resume=True)
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def keys_of(data: bytes) -> list[bytes]:
+    return [data[at : at + 16] for at in range(0, len(data), 16)]
+
+
+def answered(folder: Path, name: str) -> list[bytes]:
+    """The keys of the images that the server answered, in its own words."""
+    return keys_of((folder / f"{name}.diary").read_bytes())
+
+
+def journalled(run: Path, name: str) -> list[bytes]:
+    """The keys of the answers on file, read without any code of the ledger."""
+    path, found = ledger_path(run, name), list[bytes]()
+    if not path.exists():
+        return []
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    if db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'answers'").fetchone()[0]:
+        for (keys,) in db.execute("SELECT keys FROM answers ORDER BY first"):
+            found += keys_of(keys)
+    db.close()
+    return found
+
+
+def main(folder: Path, kills: int) -> None:
+    torch.set_num_threads(1)
+    url, ask, tell = serve(folder)
+    manifest = folder / "apis.toml"
+    common = {"protocol": "inference_v2", "url": url, "image": list(SPEC.image), "classes": list(SPEC.classes)}
+    limits = {"images_per_request": 4}
+    tables = {"defaults": {**common, "input": {"encoding": "uint8"}, "limits": limits}}
+    manifest.write_text(tomli_w.dumps({**tables, "apis": {name: {"model": name} for name in NAMES}}))
+
+    def quiet() -> None:
+        os.write(ask, b"?")
+        assert os.read(tell, 1) == b"."
+
+    # The same without a server, for comparison; it also loads all that the forks would otherwise load again.
+    local = [FunctionApi(brightness, SPEC.but(name=name)) for name in NAMES]
+    whole = dfml.learn(local, folder / "local", settings=SETTINGS, budget=BUDGET)
+    begun = time.monotonic()
+    assert os.waitpid(fork(manifest, folder / "whole"), 0)[1] == 0
+    lifetime = time.monotonic() - begun
+    quiet()
+    before = {name: len(answered(folder, name)) for name in NAMES}
+    assert set(before.values()) == {QUERIES}
+
+    start = dict(before)  # answers that the server had given when the present run began
+    draw, killed, finished, number, lost = random.Random(0), 0, 0, 0, 0
+    while killed < kills or not finished:
+        run = folder / f"run-{number}"
+        kept = {name: journalled(run, name) for name in NAMES}
+        child = fork(manifest, run)
+        if killed < kills:
+            time.sleep(draw.uniform(0, lifetime))
+            os.kill(child, signal.SIGKILL)
+        status = os.waitpid(child, 0)[1]
+        assert status in (0, signal.SIGKILL), f"a run that went on ended with {status}"
+        quiet()
+        for name in NAMES:
+            diary = answered(folder, name)
+            new = diary[before[name] :]
+            assert not set(new) & set(kept[name]), "an answer on file was asked for again"
+            assert max(Counter(new).values(), default=1) == 1, "an image was asked for twice in one life"
+            now = journalled(run, name)
+            assert len(set(now)) == len(now), "an answer is on file twice"
+            assert now[: len(kept[name])] == kept[name], "an answer on file has changed its place"
+            assert set(now) <= set(diary[start[name] :]), "an answer is on file that nobody gave"
+            in_doubt = spending(run)["apis"].get(name, {"in_doubt": 0})["in_doubt"] if (run / "ledger").is_dir() else 0
+            assert 0 <= len(diary) - start[name] - len(now) <= in_doubt, "answers were lost that are not in doubt"
+            before[name] = len(diary)
+        assert sum(len(journalled(run, name)) for name in NAMES) <= BUDGET, "the budget was passed"
+        if status == 0:
+            finished, number = finished + 1, number + 1
+            learned = dfml.Initialisation.load(run / "init.safetensors").params
+            assert all(torch.equal(learned[key], whole.params[key]) for key in whole.params), "kills changed a bit"
+            assert all(len(journalled(run, name)) == QUERIES for name in NAMES)
+            lost += sum(before[name] - start[name] - QUERIES for name in NAMES)
+            start = dict(before)
+        else:
+            killed += 1
+    print(f"{killed} kills, {finished} runs finished, {lost} answers lost in flight and asked for again")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
