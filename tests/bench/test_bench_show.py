@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dfml.bench.cells import FORMAT
-from dfml.bench.show import Value, all_tables, markdown, write_figures, write_latex
+from dfml.bench.show import all_tables, markdown, write_figures, write_latex
 
 
 def cell(stem, row, queries, values):
@@ -48,11 +48,6 @@ def results(tmp_path):
         for name, content in files.items():
             (tmp_path / folder / f"{name}.json").write_text(json.dumps(content))
     return tmp_path
-
-
-def test_the_distance_is_in_intervals_of_a_difference():
-    assert Value(40.0, 0.3).apart(Value(35.0, 0.4)) == pytest.approx(5 / 0.5)
-    assert Value(35.0, 0.4).apart(Value(40.0, 0.3)) == pytest.approx(-10)
 
 
 def test_markdown_shows_means_over_seeds_and_what_is_missing(results):

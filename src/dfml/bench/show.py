@@ -7,25 +7,9 @@ from typing import Any
 
 from dfml.bench.cells import Results, read_json
 from dfml.errors import ConfigError
+from dfml.report.accuracy import Score, mean_score
 
 HEADS = ("finetune", "prototype", "prototype+finetune", "answers", "direct", "class-means")
-
-
-@dataclass(frozen=True)
-class Value:
-    """Accuracy over seeds in per cent."""
-
-    mean: float
-    ci95: float
-    """the mean of the seeds' own intervals, which is what the paper prints"""
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.ci95:.2f}"
-
-    def apart(self, other: "Value") -> float:
-        """The difference in units of the interval of a difference."""
-        width: float = (self.ci95**2 + other.ci95**2) ** 0.5
-        return (self.mean - other.mean) / width if width else 0.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +22,7 @@ class Line:
     x: float | None
     finished: Sequence[dict[str, Any]]
     expected: int
-    published: Mapping[int, Value]
+    published: Mapping[int, Score]
 
     @property
     def queries(self) -> float | None:
@@ -49,18 +33,18 @@ class Line:
     @property
     def heads(self) -> list[str]:
         present = {result["head"] for cell in self.finished for result in cell["results"]}
-        return [head for head in HEADS if head in present]
+        return sorted(present, key=lambda head: HEADS.index(head) if head in HEADS else len(HEADS))
 
     @property
     def shots(self) -> list[int]:
         return sorted({result["shot"] for cell in self.finished for result in cell["results"]})
 
-    def value(self, head: str, shot: int) -> Value | None:
+    def value(self, head: str, shot: int) -> Score | None:
         """Over the seeds that are there."""
         found = [r for cell in self.finished for r in cell["results"] if (r["head"], r["shot"]) == (head, shot)]
         if not found:
             return None
-        return Value(sum(r["mean"] for r in found) / len(found), sum(r["ci95"] for r in found) / len(found))
+        return mean_score([Score(result["mean"], result["ci95"]) for result in found])
 
 
 @dataclass(frozen=True)
@@ -95,7 +79,7 @@ def load_table(content: Mapping[str, Any], folder: Path) -> Loaded:
             row["x"],
             [results.load(stem) for stem in row["cells"] if results.finished(stem)],
             len(row["cells"]),
-            {entry["shot"]: Value(entry["mean"], entry["ci95"]) for entry in row["published"]},
+            {entry["shot"]: Score(entry["mean"], entry["ci95"]) for entry in row["published"]},
         )
         for row in content["rows"]
     ]
@@ -141,18 +125,23 @@ def cells_of(table: Loaded) -> tuple[list[str], list[list[str]]]:
             row = [f"`{line.row}`", line.label, queries, head]
             for shot in table.shots or [1, 5]:
                 ours = line.value(head, shot)
-                row.append("-" if ours is None else str(ours))
+                row.append(_text(ours))
                 if f"{shot}-shot" in titles and any(shot in one.published for one in table.lines):
                     row += _beside(ours, line.published.get(shot), head)
             rows.append([*row, f"{len(line.finished)} of {line.expected}"])
     return titles, rows
 
 
-def _beside(ours: Value | None, theirs: Value | None, head: str) -> list[str]:
+def _text(score: Score | None) -> str:
+    """With two decimals, as the paper prints."""
+    return "-" if score is None else f"{score.mean:.2f} ± {score.ci95:.2f}"
+
+
+def _beside(ours: Score | None, theirs: Score | None, head: str) -> list[str]:
     """The published value, and the difference in intervals; the paper has no other head than fine-tuning."""
     if theirs is None or head in ("prototype", "answers"):
         return ["", ""]
-    return [str(theirs), "" if ours is None else f"{ours.apart(theirs):+.1f}"]
+    return [_text(theirs), "" if ours is None else f"{ours.apart(theirs):+.1f}"]
 
 
 def _measures(table: Loaded) -> tuple[list[str], list[list[str]]]:

@@ -60,6 +60,12 @@ class Method(Protocol):
         ...
 
 
+def within_budgets(queries: Sequence[int], apis: Sequence[BlackBox]) -> list[int]:
+    """The queries meant for each API, or what its own budget leaves of them."""
+    budgets = [api.spec.terms.budget for api in apis]
+    return [most if budget is None else min(most, budget) for most, budget in zip(queries, budgets, strict=True)]
+
+
 def find_method(name: str) -> Method:
     """The method called `name`."""
     if name not in METHODS:

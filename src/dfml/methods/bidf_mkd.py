@@ -21,7 +21,7 @@ from dfml.meta.memory import TaskMemory
 from dfml.meta.replay import meta_gradient
 from dfml.meta.state import LearnerState
 from dfml.meta.tasks import mean_gradient
-from dfml.methods import Workplace
+from dfml.methods import Workplace, within_budgets
 from dfml.methods.bidf_settings import PRESETS, BidfMkdConfig
 from dfml.methods.meta_model import head_for
 from dfml.methods.schedule import Plateau, Rota, visits_due
@@ -75,8 +75,7 @@ def cost(config: BidfMkdConfig, apis: Sequence[BlackBox]) -> list[int]:
     schedule = config.schedule
     visits = schedule.iterations // schedule.plateau if schedule.plateau else schedule.visits
     each = [2 * config.recovery.queries(api.spec.way) * -(-visits // len(apis)) for api in apis]
-    budgets = [api.spec.terms.budget for api in apis]
-    return [most if budget is None else min(most, budget) for most, budget in zip(each, budgets, strict=True)]
+    return within_budgets(each, apis)
 
 
 def run(config: BidfMkdConfig, place: Workplace) -> Initialisation:

@@ -12,7 +12,7 @@ from dfml.events import ApiFailed, ApiWeighed, Distilled, LearningStarted, Step
 from dfml.images.prior import prior
 from dfml.initialisation import Initialisation
 from dfml.meta.chorus import ChorusDistilConfig, Student
-from dfml.methods import Workplace
+from dfml.methods import Workplace, within_budgets
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics
@@ -64,8 +64,7 @@ def plan(
 
 def cost(config: ChorusConfig, apis: Sequence[BlackBox]) -> list[int]:
     """Queries to each API."""
-    budgets = [api.spec.terms.budget for api in apis]
-    return [config.queries if budget is None else min(config.queries, budget) for budget in budgets]
+    return within_budgets([config.queries] * len(apis), apis)
 
 
 def run(config: ChorusConfig, place: Workplace) -> Initialisation:

@@ -12,7 +12,7 @@ from dfml.apis.ledger import Metered
 from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Step, Visited
 from dfml.meta.distil import inner
-from dfml.methods import Workplace
+from dfml.methods import Workplace, within_budgets
 from dfml.methods.bidf_settings import AFFORDABLE
 from dfml.methods.meta_model import MetaModelConfig, head_for
 from dfml.nets.functional import Net, Params, normalise
@@ -70,6 +70,11 @@ def plan(
     return replace(config, net=config.net.fitted(apis))
 
 
+def cost(config: SingleLevelConfig, apis: Sequence[BlackBox]) -> list[int]:
+    """Queries to each API, at most: one set."""
+    return within_budgets([config.recovery.queries(api.spec.way) for api in apis], apis)
+
+
 class Recovered(NamedTuple):
     """One API's turn."""
 
@@ -85,7 +90,7 @@ def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) 
     """
     apis = place.apis
     place.emit(LearningStarted(method=method, apis=len(apis), iterations=len(apis), budget=place.budget))
-    answered, spent = 0, False
+    answered, spent, reason = 0, False, ""
     for iteration, index in enumerate(visiting_order(len(apis), place.seed)):
         api = apis[index]
         name, before = api.spec.name, api.ledger.queries
@@ -117,7 +122,8 @@ def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) 
                 on_step=on_step,
             )
         except ApiError as error:
-            place.emit(ApiFailed(iteration=iteration, api=name, reason=str(error)))
+            reason = str(error)
+            place.emit(ApiFailed(iteration=iteration, api=name, reason=reason))
             continue
         answered += 1
         place.emit(
@@ -131,7 +137,9 @@ def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) 
         )
         yield Recovered(iteration, api, support)
     if not answered:
-        raise Unreachable(f"none of the {len(apis)} APIs answered; check that they are up, then go on with --resume")
+        raise Unreachable(
+            f"none of the {len(apis)} APIs answered (the last: {reason}); put that right, then go on with --resume"
+        )
 
 
 def visiting_order(count: int, seed: int) -> list[int]:
