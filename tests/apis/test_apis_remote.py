@@ -237,7 +237,7 @@ def drip(first, rest):
 def test_however_slowly_an_answer_drips_in_the_request_ends(tmp_path, images, first, rest):
     """That this test ends is what it tests."""
     with serving(drip(first, rest)) as server:
-        lines = ("limits.timeout = 0.2", "limits.retries = 1", "input.form = 'json'")
+        lines = ("limits.timeout = 1.0", "limits.retries = 1", "input.form = 'json'")
         with pytest.raises(Unreachable, match="did not answer in time"):
             load(tmp_path, server.url, "inference_v2", *lines)(images)
         assert len(server.requests) == 2
