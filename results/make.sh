@@ -22,7 +22,7 @@ test() { # test RUN HEAD... : 600 tasks, 1 and 5 shots
 
 for seed in 0 1 2; do
     dfml learn zoo100 --preset thorough --seed $seed --out chorus-5000-$seed
-    test chorus-5000-$seed prototype
+    test chorus-5000-$seed prototype answers
     dfml learn zoo100 --budget-per-api 500 --seed $seed --out chorus-500-$seed
     test chorus-500-$seed prototype
     dfml learn zoo10 --method random --seed $seed --out random-$seed
@@ -43,7 +43,7 @@ done
 dfml evaluate chorus-5000-0 --dataset cifar-fs --data "$data" --part val --tasks 150 --head prototype \
     --json "$here/transductive-val.json"
 for seed in 0 1 2; do
-    dfml evaluate chorus-5000-$seed --dataset cifar-fs --data "$data" --part test --tasks 600 --head prototype \
+    dfml evaluate chorus-5000-$seed --dataset cifar-fs --data "$data" --part test --tasks 600 --head prototype answers \
         --inductive --json "$here/chorus-5000-$seed-product.json"
 done
 
@@ -53,6 +53,15 @@ for seed in 0 1 2; do
     for condition in exact decimals top-3 label; do
         dfml evaluate remote/$condition-$seed --dataset cifar-fs --data "$data" --part test --shot 1 5 --tasks 600 \
             --head prototype --json "$here/remote-$condition-$seed.json"
+    done
+done
+
+# worse teachers, 1,000 queries an API
+for seed in 0 1 2; do
+    for condition in exact labels-8bit ten ten+ten forests; do
+        (cd "$here/.." && python -m benchmarks.chorus_conditions "$work/zoo100" "$work/conditions" $condition --seed $seed)
+        dfml evaluate conditions/$condition-$seed --dataset cifar-fs --data "$data" --part test --shot 1 5 --tasks 600 \
+            --head prototype --json "$here/conditions-$condition-$seed.json"
     done
 done
 

@@ -128,7 +128,7 @@ def test_every_component_can_be_switched_off(apis, small, tmp_path, switch):
 
 
 def test_apis_may_have_other_ways_than_the_meta_model(small, tmp_path):
-    from conftest import colour_api
+    from colour_apis import colour_api
 
     apis = [colour_api("three", 3), colour_api("five", 5, seed=4)]
     init = learn(apis, tmp_path / "run", settings=[*small, "net.way=3", "schedule.visits=2", "schedule.iterations=3"])

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 import torch
+from colour_apis import Flaky, colour_api
 
-from conftest import Flaky, colour_api
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import LabelOnly, Quantised
 from dfml.apis.function import FunctionApi

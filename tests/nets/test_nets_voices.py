@@ -6,7 +6,7 @@ import torch
 from dfml.nets.voices import Voices
 
 
-def test_features_and_expected_answers_count_alike(rng):
+def test_every_feature_and_every_free_answer_count_alike(rng):
     """Against the formula written out in NumPy: 3 APIs of 4 classes on 5 features."""
     weight, bias = torch.randn(12, 5, generator=rng), torch.randn(12, generator=rng)
     features = torch.randn(7, 5, generator=rng)
@@ -15,7 +15,8 @@ def test_features_and_expected_answers_count_alike(rng):
     scores = np.exp(seen @ weight.double().numpy().T + bias.double().numpy()).reshape(7, 3, 4)
     answers = (scores / scores.sum(2, keepdims=True)).reshape(7, 12)
     halves = [part - part.mean(0) for part in (seen, answers)]
-    wanted = np.hstack([part / np.linalg.norm(part, axis=1, keepdims=True) for part in halves])
+    halves = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in halves]
+    wanted = np.hstack([halves[0], np.sqrt(3 * (4 - 1) / 5) * halves[1]])
     assert np.allclose(voices(features).numpy(), wanted, atol=1e-5)
 
 

@@ -1,5 +1,6 @@
 """What a student sees and what it expects its teachers to answer: features that mean something."""
 
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -10,12 +11,13 @@ from torch import Tensor, nn
 class Voices(nn.Module):
     """The heads that a student was distilled with, one linear layer an API, as an embedding of its features f:
 
-        voices(f) = [ (f - centre) / |f - centre|,  (a - mean) / |a - mean| ],   a = softmax(weight f + bias)
+        voices(f) = [ (f - centre) / |f - centre|,  r (a - mean) / |a - mean| ],   a = softmax(weight f + bias)
 
     where the softmax is over each API's classes. `centre` and `mean` are f and a averaged over the images of learning,
     so that what all images have in common does not count. A class that an API lacks has a bias so low that a is zero.
 
-    Both halves are needed: the answers of a hundred APIs say more than the features, those of ten say less.
+    Both halves are needed: the answers of a hundred APIs say more than the features, those of ten say less. So r^2 is
+    the number of answers that are free (one less than an API has classes) divided by the number of features.
     """
 
     TENSORS = ("weight", "bias", "centre", "mean")
@@ -28,20 +30,25 @@ class Voices(nn.Module):
         super().__init__()
         for name, tensor in zip(self.TENSORS, (weight, bias, centre, mean), strict=True):
             self.register_buffer(name, tensor)
+        free = int((mean > 0).sum()) - len(mean)
+        self.loudness = (free / len(centre)) ** 0.5  # r
 
     def forward(self, features: Tensor) -> Tensor:
         """Features (n, d) of the student -> (n, d + m * k)."""
         answers = (self.answers(features) - self.mean).flatten(1)
-        return torch.cat([F.normalize(features - self.centre, dim=1), F.normalize(answers, dim=1)], 1)
+        halves = F.normalize(features - self.centre, dim=1), self.loudness * F.normalize(answers, dim=1)
+        return torch.cat(halves, 1)
 
     def answers(self, features: Tensor) -> Tensor:
         """The probabilities (n, m, k) that each API is expected to give."""
-        logits = features @ self.weight.T + self.bias
-        return logits.view(-1, *self.mean.shape).softmax(-1)
+        return _answers(features, self.weight, self.bias, self.mean.shape)
 
     @classmethod
     def heard(cls, weight: Tensor, bias: Tensor, features: Tensor, *, apis: int) -> Self:
         """The heads of `apis` APIs, centred on `features` (n, d) and the answers expected for them."""
-        voices = cls(weight, bias, features.mean(0), torch.zeros(apis, len(bias) // apis))
-        voices.mean.copy_(voices.answers(features).mean(0))
-        return voices
+        answers = _answers(features, weight, bias, (apis, len(bias) // apis))
+        return cls(weight, bias, features.mean(0), answers.mean(0))
+
+
+def _answers(features: Tensor, weight: Tensor, bias: Tensor, shape: Sequence[int]) -> Tensor:
+    return (features @ weight.T + bias).view(-1, *shape).softmax(-1)
