@@ -9,9 +9,15 @@ import torch
 from dfml.rng import stream
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread_from_the_start() -> None:
+    """Before the fixtures of modules, too: sums depend on the number of threads."""
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # whatever the test before did
 
 
 @pytest.fixture
