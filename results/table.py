@@ -149,6 +149,15 @@ def remote_table() -> str:
     return "\n".join(lines)
 
 
+def throughput_table() -> str:
+    """Images a second through connector and ledger, beside a client that does nothing but send."""
+    measured = json.loads((HERE / "benchmarks.json").read_text())["benchmarks"]["server"]["images per second"]
+    lines = ["| what travels | bare client | whole stack | ratio |", "|---|---|---|---|"]
+    for name, r in measured.items():
+        lines.append(f"| {name} | {r['bare']:,} | {r['whole stack']:,} | {r['ratio']:.2f} |")
+    return "\n".join(lines)
+
+
 def spent(name: str) -> str:
     """Queries an API on average, as the runs' own ledgers counted them."""
     path = HERE / f"{name}-queries.json"
@@ -182,6 +191,7 @@ TABLES = {
     "reach": reach_table,
     "speed": speed_table,
     "remote": remote_table,
+    "throughput": throughput_table,
     "random": random_table,
 }
 
