@@ -107,7 +107,8 @@ def build_zoo(
     parts = {job.dataset: _train_part(job) for job in jobs}
     for part in parts.values():
         _check_tasks_fit(part, config)
-    zoo = {"config": settings, "train_classes": {name: len(part.classes) for name, part in parts.items()}}
+    train_classes = {name: len(part.classes) for name, part in parts.items()}
+    zoo = {**hardware.notes, "config": settings, "train_classes": train_classes}
     (folder / "apis").mkdir(parents=True, exist_ok=True)
     missing = [job for job in jobs if job.name not in entries]
     yield ZooStarted(tuple(job.name for job in missing), len(jobs))

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dfml.cli.hardware import add_hardware
+from dfml.cli.hardware import add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.events import Event
@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> None:
     from dfml.cli.drawing import console
     from dfml.learning import learn, settings_from
 
+    hardware = chosen_hardware(args)
     settings = [*(settings_from(args.config) if args.config else ()), *args.set]
     with ExitStack() as opened:
         show = [opened.enter_context(LearningProgress()).show]
@@ -52,8 +53,8 @@ def run(args: argparse.Namespace) -> None:
             budget_per_api=args.budget_per_api,
             seed=args.seed,
             resume=args.resume,
-            device=args.device,
-            precision=args.precision,
+            device=str(hardware.device),
+            precision=hardware.precision,
             on_event=lambda event: [each(event) for each in show],
         )
     spent = spending(args.out)["queries"]
