@@ -38,10 +38,12 @@ class PretendGpu(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if OnGpu not in types and not _is_ours(kwargs.get("device")):
+            return operation(*args, **kwargs)
         result, there = _run(operation, args, kwargs)
         if there:
             self.ran.add(operation.overloadpacket.__name__)
-        elif operation in _COPIES and any(isinstance(leaf, OnGpu) for leaf in tree_leaves((args, kwargs))):
+        elif operation in _COPIES:
             self.left.append(tuple(result.shape))
         return result
 
@@ -81,7 +83,7 @@ def _run(operation, args, kwargs):
     leaves = tree_leaves((args, kwargs))
     ours = [leaf for leaf in leaves if isinstance(leaf, OnGpu)]
     device = kwargs.get("device")
-    there = bool(ours) if device is None else torch.device(device).type == NAME
+    there = bool(ours) if device is None else _is_ours(device)
     if operation is _aten.copy_.default:
         there = isinstance(args[0], OnGpu)
     if there and any(isinstance(leaf, torch.Generator) for leaf in leaves):
@@ -96,6 +98,10 @@ def _run(operation, args, kwargs):
         return result, False
     known = {id(tensor.held): tensor for tensor in ours}  # what is changed in place stays the same object
     return tree_map_only(Tensor, lambda tensor: _wrap(tensor, known), result), True
+
+
+def _is_ours(device):
+    return device is not None and torch.device(device).type == NAME
 
 
 def _refuse_strangers(operation, args, leaves):
