@@ -1,16 +1,21 @@
 """Names of devices and precisions, and what mixed precision may change."""
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 import torch
 from torch.func import functional_call
 
+from dfml.adaptation import FewShotClassifier
 from dfml.bench.training import TrainConfig, accuracy, train
-from dfml.cli import main
+from dfml.cli import main, parser
 from dfml.episode import Episode
 from dfml.errors import ConfigError
 from dfml.hardware import CPU, Hardware, find_hardware
+from dfml.initialisation import Initialisation
 from dfml.learning import learn
 from dfml.meta.replay import meta_gradient
 from dfml.nets import NetSpec
@@ -95,6 +100,22 @@ def test_every_verb_that_computes_takes_a_device(capsys, verb):
     told = capsys.readouterr().out
     assert "--device" in told
     assert ("--precision" in told) == (verb not in ("adapt", "predict"))
+
+
+@no_gpu
+def test_a_classifier_says_so_too(rng):
+    spec = NetSpec(way=2, size=16, width=4)
+    classifier = FewShotClassifier(Initialisation(Net(spec).init(rng), spec), device="cuda")
+    with pytest.raises(ConfigError, match="finds no CUDA device"):
+        classifier.fit(torch.rand(4, 3, 16, 16, generator=rng), [0, 0, 1, 1])
+
+
+def test_the_commands_of_the_documentation_are_understood():
+    text = (Path(__file__).parent.parent / "docs/gpu.md").read_text()
+    commands = re.findall(r"^dfml (.*?)(?: +#.*)?$", text, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        assert parser().parse_args(shlex.split(command)).device == "cuda"
 
 
 # mixed precision
