@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import BlackBox
-from dfml.engine.pool import cores
+from dfml.apis.blackbox import BlackBox, rest
 from dfml.episode import EpisodeSpec
 from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
 from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
@@ -31,6 +30,7 @@ from dfml.nets.statistics import batch_statistics, frozen
 from dfml.recovery.choice import recover
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
+from dfml.runtime import cores
 
 CHECKPOINT_SECONDS = 20.0
 RETRY_ITERATIONS = 20
@@ -234,6 +234,7 @@ class Learner:
         self.plateau.since = 0
         self.state.notes["visits"].append(name)
         self.place.emit(seen)
+        rest(api)
 
     def _recover(self, name: str, number: int, part: str, student: Callable[[Tensor], Tensor] | None) -> RecoveredSet:
         def on_step(step: int, value: float, reached: float, queries: int) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from dfml.apis.blackbox import BlackBox
-from dfml.engine.pool import cores
 from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiFailed, ApiWeighed, Distilled, LearningStarted, Step
 from dfml.images.prior import prior
@@ -18,6 +17,7 @@ from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics
 from dfml.recovery.pool import Answers, ask_all, surest
 from dfml.rng import derive_seed, stream
+from dfml.runtime import cores
 
 FEWEST = 20
 """queries an API below which its answers say nothing"""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.apis.degrade import LabelOnly, Quantised, Rounded, TopK, leaders
-from dfml.engine.pool import cores
 from dfml.errors import ConfigError
+from dfml.runtime import cores
 from dfml.serving.faults import FaultConfig, Faults
 from dfml.serving.messages import Refused
 from dfml.serving.stats import Stats
