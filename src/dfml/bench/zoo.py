@@ -16,6 +16,7 @@ from dfml.config import to_mapping
 from dfml.data import ImageSet, channel_statistics, open_dataset
 from dfml.engine.pool import Progress, Report, side_by_side
 from dfml.errors import ConfigError
+from dfml.hardware import CPU, Hardware
 from dfml.nets import Arch, NetSpec
 from dfml.rng import derive_seed, stream
 
@@ -60,6 +61,7 @@ class Job(NamedTuple):
     arch: Arch
     config: ZooConfig
     folder: Path
+    hardware: Hardware = CPU
 
 
 @dataclass(frozen=True)
@@ -91,20 +93,26 @@ ZooEvent = ZooStarted | ApiProgress | ApiTrained
 
 
 def build_zoo(
-    folder: Path, config: ZooConfig, *, data: Path | None = None, workers: int | None = None
+    folder: Path,
+    config: ZooConfig,
+    *,
+    data: Path | None = None,
+    workers: int | None = None,
+    hardware: Hardware = CPU,
 ) -> Iterator[ZooEvent]:
-    """Train what is missing of the zoo in `folder`, yielding events; the same config gives the same bits."""
-    jobs = _plan(folder, config, data)
+    """Train what is missing of the zoo in `folder`, yielding events; the same config gives the same bits on a CPU."""
+    jobs = [job._replace(hardware=hardware) for job in _plan(folder, config, data)]
     settings = to_mapping(config)
     entries = _trained_before(folder, settings)
     parts = {job.dataset: _train_part(job) for job in jobs}
     for part in parts.values():
         _check_tasks_fit(part, config)
-    zoo = {"config": settings, "train_classes": {name: len(part.classes) for name, part in parts.items()}}
+    train_classes = {name: len(part.classes) for name, part in parts.items()}
+    zoo = {**hardware.notes, "config": settings, "train_classes": train_classes}
     (folder / "apis").mkdir(parents=True, exist_ok=True)
     missing = [job for job in jobs if job.name not in entries]
     yield ZooStarted(tuple(job.name for job in missing), len(jobs))
-    for event in side_by_side(train_api, missing, workers=workers):
+    for event in side_by_side(train_api, missing, workers=hardware.workers(workers)):
         name = missing[event.index].name
         if isinstance(event, Progress):
             yield ApiProgress(name, event.done)
@@ -132,6 +140,7 @@ def train_api(job: Job, report: Report) -> ApiEntry:
         TrainConfig(epochs=config.epochs, optimiser="adam" if job.arch == "conv4" else "sgd"),
         seed=seed,
         on_epoch=lambda epoch: report(epoch / config.epochs),
+        hardware=job.hardware,
     )
     entry = ApiEntry(
         file=f"apis/{job.name}.onnx",
@@ -144,7 +153,7 @@ def train_api(job: Job, report: Report) -> ApiEntry:
         width=spec.width,
         seed=seed,
     )
-    tensors = {name: tensor.contiguous() for name, tensor in net.state_dict().items()}
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
     save_file(tensors | {"mean": mean, "std": std}, job.folder / f"apis/{job.name}.safetensors")
     export_onnx(net, entry_spec(job.name, entry), job.folder / f"apis/{job.name}.onnx", mean=mean, std=std)
     return entry

@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfml.cli.hardware import add_hardware, chosen_hardware
+
 if TYPE_CHECKING:
     from dfml.bench.running import Place
     from dfml.bench.tables import Table
@@ -22,6 +24,7 @@ def add(verbs: Any) -> None:
     bench.add_argument("--zoos", type=Path, nargs="+", default=[], metavar="DIR", help="zoos to use where they fit")
     bench.add_argument("--work", type=Path, default=Path("bench-work"), metavar="DIR", help="for new zoos and runs")
     bench.add_argument("--workers", type=int, help="cells at once (default: one a core)")
+    add_hardware(bench)
     bench.set_defaults(run=run, computes=True)
 
 
@@ -39,11 +42,11 @@ def run(args: argparse.Namespace) -> int:
     from dfml.bench.scales import SCALES
     from dfml.bench.zoos import Zoos
 
-    scale = SCALES[args.scale]
+    scale, hardware = SCALES[args.scale], chosen_hardware(args)
     table = make_table(args.table, scale, dataset=args.dataset, seeds=args.seeds, rows=args.rows)
     open_parts(table.dataset, "test", args.data)  # complain before anything is computed
     results = Results(args.out or Path("results"))
-    place = Place(results, args.work / "runs", Zoos(args.work / "zoos", args.zoos), args.data)
+    place = Place(results, args.work / "runs", Zoos(args.work / "zoos", args.zoos), args.data, hardware)
     failed = run_table(table, place, workers=args.workers, whole=not args.rows, estimate=args.scale == "paper")
     print_table(results.folder, table)
     return 1 if failed else 0
@@ -64,7 +67,8 @@ def run_table(table: "Table", place: "Place", *, workers: int | None, whole: boo
     if whole:
         table.save(place.results.folder)
     for config in place.zoos.missing(draw for cell in waiting for draw in cell.apis):
-        build_with_progress(place.zoos.folder(config), config, data=place.data, workers=workers)
+        folder = place.zoos.folder(config)
+        build_with_progress(folder, config, data=place.data, workers=workers, hardware=place.hardware)
     failures = 0
     with progress_bars() as bars:
         overall = bars.add_task(table.name, total=len(waiting))

@@ -5,9 +5,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfml.cli.hardware import add_hardware, chosen_hardware
+
 if TYPE_CHECKING:
     from dfml.apis.manifest import ApiEntry
     from dfml.bench.zoo import ZooConfig
+    from dfml.hardware import Hardware
 
 
 def add(verbs: Any) -> None:
@@ -26,6 +29,7 @@ def add(verbs: Any) -> None:
     build.add_argument("--images-per-class", type=int, help="fewer make weak APIs")
     build.add_argument("--seed", type=int, default=0)
     build.add_argument("--workers", type=int, help="APIs trained at once (default: one a core)")
+    add_hardware(build)
     build.add_argument("--out", type=Path, required=True, metavar="ZOO")
     build.set_defaults(run=run_build, computes=True)
 
@@ -42,22 +46,28 @@ def run_build(args: argparse.Namespace) -> None:
 
     names = ("scenario", "dataset", "apis", "way", "arch", "width", "epochs", "images_per_class", "seed")
     config = from_mapping(ZooConfig, {name: getattr(args, name) for name in names}, where="dfml zoo build")
-    build_with_progress(args.out, config, data=args.data, workers=args.workers)
+    build_with_progress(args.out, config, data=args.data, workers=args.workers, hardware=chosen_hardware(args))
     print_zoo(args.out)
 
 
 def build_with_progress(
-    out: Path, config: "ZooConfig", *, data: Path | None = None, workers: int | None = None
+    out: Path,
+    config: "ZooConfig",
+    *,
+    data: Path | None = None,
+    workers: int | None = None,
+    hardware: "Hardware | None" = None,
 ) -> None:
     """Build a zoo and draw a bar for it and for each API in training."""
     from rich.progress import TaskID
 
     from dfml.bench.zoo import ApiProgress, ApiTrained, ZooStarted, build_zoo
     from dfml.cli.drawing import progress_bars
+    from dfml.hardware import CPU
 
     with progress_bars() as bars:
         overall, running = bars.add_task("building the zoo", total=None), dict[str, TaskID]()
-        for event in build_zoo(out, config, data=data, workers=workers):
+        for event in build_zoo(out, config, data=data, workers=workers, hardware=hardware or CPU):
             if isinstance(event, ZooStarted):
                 bars.update(overall, total=event.total, completed=event.total - len(event.names))
             elif isinstance(event, ApiProgress):

@@ -10,6 +10,7 @@ from dfml.apis.ledger import Metered
 from dfml.config import nearest
 from dfml.errors import ConfigError
 from dfml.events import Emit
+from dfml.hardware import CPU, Hardware
 from dfml.initialisation import Initialisation
 from dfml.runs import RunFolder
 
@@ -34,6 +35,7 @@ class Workplace:
     budget: int | None = None
     """queries to all APIs together"""
     budget_per_api: int | None = None
+    hardware: Hardware = CPU
 
     @property
     def queries(self) -> int:

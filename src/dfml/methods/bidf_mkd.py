@@ -95,7 +95,8 @@ class Learner:
 
     def __init__(self, config: BidfMkdConfig, place: Workplace) -> None:
         self.config, self.place = config, place
-        self.net = Net(config.net.spec)
+        self.device = place.hardware.device
+        self.net = Net(config.net.spec, mixed=place.hardware.mixed)
         self.task = EpisodeSpec(way=config.net.way, shot=config.replay.shot, query=config.replay.query)
         self.apis = {api.spec.name: api for api in place.apis}
         self.workers = min(cores(), config.replay.batch)
@@ -103,10 +104,11 @@ class Learner:
         self.recovered = place.run.recovered
         self.recovered.mkdir(exist_ok=True)
         if place.run.resumed and place.run.checkpoint.exists():
-            self.state = LearnerState.load(place.run.checkpoint)
+            self.state = LearnerState.load(place.run.checkpoint, device=self.device)
         else:
             notes = {"visits": [], "failed": {}, "best": 0.0, "since": 0, "spent": False}
-            self.state = LearnerState.fresh(self.net.init(stream(place.seed, "meta-model")), notes)
+            start = self.net.init(stream(place.seed, "meta-model"), device=self.device)
+            self.state = LearnerState.fresh(start, notes)
         self.memory = self._remember()
         names = list(self.apis)
         order = torch.randperm(len(names), generator=stream(place.seed, "order")).tolist()
@@ -254,6 +256,7 @@ class Learner:
             student=student,
             size=self.config.net.size,
             on_step=on_step,
+            device=self.device,
         )
 
     def _imitate(self, net: Net, params: Params, support: RecoveredSet) -> Params:
@@ -273,7 +276,7 @@ class Learner:
         """One meta-step of MAML on interpolated tasks (eq:memory); no API is needed."""
         cfg = self.config.replay
         rng = stream(self.place.seed, "replay", iteration)
-        episodes = [self.memory.sample(self.task, rng) for _ in range(cfg.batch)]
+        episodes = [self.memory.sample(self.task, rng).on(self.device) for _ in range(cfg.batch)]
         result = meta_gradient(
             self.net,
             self.state.params,
@@ -325,7 +328,7 @@ class Learner:
             return {}
         rng = stream(self.place.seed, "statistics")
         images = torch.cat([self.memory.sample(self.task, rng).query for _ in range(4)])
-        return batch_statistics(self.net.spec, self.state.params, normalise(images))
+        return batch_statistics(self.net.spec, self.state.params, normalise(images.to(self.device)))
 
 
 def _student(net: Net, params: Params, images: Tensor) -> Callable[[Tensor], Tensor]:
