@@ -17,6 +17,7 @@ from dfml.apis.blackbox import BlackBox, reach, release
 from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.config import nearest, override, to_mapping
+from dfml.engine.choice import open_engine
 from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiJoined, Event, LearningFinished
 from dfml.initialisation import Initialisation
@@ -38,16 +39,22 @@ def learn(
     budget_per_api: int | None = None,
     seed: int = 0,
     resume: bool = False,
+    engine: str = "local",
+    address: str | None = None,
     on_event: Callable[[Event], Any] = lambda event: None,
 ) -> Initialisation:
     """Learn an initialisation from `apis`: a manifest, a zoo folder, or anything callable behind the seam.
 
     `settings` are overrides such as "recovery.directions=10". No more than `budget` queries are sent in all, and no
-    more than `budget_per_api` to any API. The initialisation is also saved as `out`/init.safetensors.
+    more than `budget_per_api` to any API. The initialisation is also saved as `out`/init.safetensors. With `engine`
+    "ray", APIs are asked on a cluster: the one at `address`, or one that is started here. That changes no result.
     """
     keep_freed_memory()
     chosen = find_method(method)
-    boxes = _open(apis, with_weights=getattr(chosen, "NEEDS_WEIGHTS", False))
+    with_weights = getattr(chosen, "NEEDS_WEIGHTS", False)
+    if with_weights and engine != "local":
+        raise ConfigError(f"{method} works on the APIs' weights in this process; run it with --engine local")
+    boxes = _open(apis, with_weights=with_weights)
     config = chosen.plan(
         override(_preset(chosen.PRESETS, preset), settings), boxes, budget=budget, budget_per_api=budget_per_api
     )
@@ -66,6 +73,8 @@ def learn(
         if isinstance(apis, str | Path):
             for api in boxes:
                 open_files.callback(release, api)
+        where = open_files.enter_context(open_engine(engine, address))
+        boxes = where.spread(boxes)
         if not (Path(out) / "config.toml").exists():  # a run that is resumed may have all its answers
             _check_reachable(boxes)
         run = open_files.enter_context(RunFolder(out, table, resume=resume))
@@ -93,7 +102,7 @@ def learn(
                 )
             )
         started = time.monotonic()
-        place = Workplace(metered, run, seed, emit, budget, budget_per_api)
+        place = Workplace(metered, run, seed, emit, budget, budget_per_api, where)
         learned = chosen.run(config, place)
         provenance = {**table, "queries": place.queries, "dfml": dfml.__version__}
         initialisation = replace(learned, provenance=json.loads(json.dumps(provenance)))

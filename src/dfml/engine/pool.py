@@ -36,11 +36,12 @@ class Finished(Generic[Result]):
 
 
 _reports: "Queue[Progress] | None" = None
+_sibling = False
 
 
 def cores() -> int:
     """The cores this process may use; a worker of `side_by_side` has one, the others are its siblings'."""
-    if _reports is not None:
+    if _sibling:
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -95,15 +96,22 @@ def _drain(reports: "Queue[Progress]") -> Iterator[Progress]:
             return
 
 
-def _start_worker(reports: "Queue[Progress]") -> None:
-    global _reports
+def use_one_core() -> None:
+    """Make this process one of many that work side by side."""
+    global _sibling
     import torch
 
     from dfml.runtime import keep_freed_memory
 
-    _reports = reports
+    _sibling = True
     keep_freed_memory()
     torch.set_num_threads(1)
+
+
+def _start_worker(reports: "Queue[Progress]") -> None:
+    global _reports
+    _reports = reports
+    use_one_core()
 
 
 def _run(work: Callable[[Item, Report], Result], item: Item, index: int) -> tuple[Result, int]:

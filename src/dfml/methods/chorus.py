@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from dfml.apis.blackbox import BlackBox
-from dfml.engine.pool import cores
 from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiFailed, ApiWeighed, Distilled, LearningStarted, Step
 from dfml.images.prior import prior
@@ -113,7 +112,15 @@ def _ask(config: ChorusConfig, place: Workplace) -> Answers:
         reasons.append(str(error))
         place.emit(ApiFailed(iteration=0, api=api, reason=str(error)))
 
-    answers = ask_all(place.apis, images, counts=counts, workers=cores(), on_answers=on_answers, on_failure=on_failure)
+    answers = ask_all(
+        place.apis,
+        images,
+        counts=counts,
+        workers=place.engine.workers,
+        waiting=place.engine.waiting,
+        on_answers=on_answers,
+        on_failure=on_failure,
+    )
     if not bool(answers.asked.any()):
         raise Unreachable(
             f"none of the {len(place.apis)} APIs answered (the last: {reasons[-1]}); "

@@ -1,0 +1,261 @@
+"""APIs asked on Ray nodes: each is held by one process there, and answers stream back as they come."""
+
+import hashlib
+import itertools
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+from numpy.typing import NDArray
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from torch import Tensor
+
+import dfml
+from dfml.apis.blackbox import BlackBox, gather, innermost, prepare, reach, release, stream
+from dfml.apis.http import Host
+from dfml.apis.remote import RemoteApi
+from dfml.engine.parcel import Parcel, pack
+from dfml.engine.pool import use_one_core
+from dfml.errors import ConfigError, DfmlError, Lost, Unreachable
+
+Pixels = NDArray[np.uint8] | NDArray[np.float32]
+PIECE = 256
+"""Images travel in multiples of so many: a multiple of every backend's own batch, so that batches stay as they are."""
+PIECE_BYTES = 16 << 20
+KEPT_BYTES = 32 << 20
+"""of 8-bit images that stay in the object store for the next API that is asked about them"""
+STARTING = 300.0
+"""seconds in which a process can be started somewhere, or we give up"""
+
+
+class Asker:
+    """An actor: a process on a node that holds some APIs and asks each for one caller at a time."""
+
+    def __init__(self, version: str, successor: bool, *parcels: Parcel) -> None:
+        use_one_core()
+        self._version, self._successor = version, successor
+        self._parcels = {parcel.name: parcel for parcel in parcels}
+        self._turns = {parcel.name: threading.Lock() for parcel in parcels}
+        self._opening = threading.Lock()
+        self._apis: dict[str, BlackBox] = {}
+        self._hosts: dict[str, Host] = {}  # APIs of one server share its connections
+        self._unwanted = set[int]()
+
+    def ready(self) -> None:
+        """Return when this process is up, if it is of the caller's version."""
+        if self._version != dfml.__version__:
+            raise ConfigError(
+                f"a Ray node has dfml {dfml.__version__}, and here is {self._version}; install the same on all machines"
+            )
+
+    def ask(self, name: str, call: int, sent: Pixels) -> Iterator[tuple[list[int], NDArray[np.float32]] | DfmlError]:
+        """Rows of the images and the answers (m, k) to them, as they arrive; at the end the error, if there was one."""
+        images = torch.from_numpy(sent.astype(np.float32))  # a copy: what comes from the object store is read-only
+        if sent.dtype == np.uint8:
+            images /= 255
+        with self._turns[name]:
+            try:
+                for rows, scores in stream(self._open(name), images):
+                    if call in self._unwanted:
+                        return
+                    yield list(rows), scores.cpu().numpy()
+            except DfmlError as error:
+                yield error
+
+    def reach(self, name: str) -> DfmlError | None:
+        """Why the API's server does not answer, if so."""
+        try:
+            reach(self._open(name))
+        except DfmlError as error:
+            return error
+        return None
+
+    def drop(self, call: int) -> None:
+        """Nobody wants the rest of what `call` asked for: send no more."""
+        self._unwanted.add(call)
+
+    def close(self, name: str) -> None:
+        """Nobody waits for this API any longer."""
+        release(self._open(name))
+
+    def _open(self, name: str) -> BlackBox:
+        with self._opening:
+            if name not in self._apis:
+                self._apis[name] = api = self._parcels.pop(name).open()
+                inner = innermost(api)
+                if isinstance(inner, RemoteApi):
+                    inner.host = self._hosts.setdefault(inner.host.origin, inner.host)
+                    if self._successor:
+                        inner.gate.take_over()
+            return self._apis[name]
+
+
+class Share:
+    """Some APIs and the one actor that holds them; when it is lost, another takes its place."""
+
+    def __init__(self, apis: Sequence[BlackBox], node: str, *, at_once: int) -> None:
+        self._apis, self._lock = apis, threading.Lock()
+        self._class = ray.remote(max_restarts=0, concurrency_groups={"control": 1})(Asker)
+        self._at_once = max(1, min(at_once, len(apis)))
+        self._proven, self._stopped = False, threading.Event()
+        self._actor: Any = self._start(NodeAffinitySchedulingStrategy(node, soft=True), successor=False)
+
+    def actor(self) -> Any:
+        """The actor, once it is up; a new one, where Ray finds room, if it was lost."""
+        ends = time.monotonic() + STARTING
+        with self._lock:
+            while not self._proven:
+                if self._stopped.is_set():
+                    raise Unreachable("the run was stopped")
+                if self._actor is None:
+                    self._actor = self._start("DEFAULT", successor=True)
+                try:
+                    ray.get(self._actor.ready.remote(), timeout=1.0)
+                    self._proven = True
+                except RayTaskError as error:
+                    raise error.cause from None
+                except RayError as error:
+                    if time.monotonic() > ends:
+                        raise Unreachable(f"Ray starts no process on any node ({_first_line(error)})") from None
+                    if not isinstance(error, GetTimeoutError):  # else it is still being started
+                        # Ray takes a while to see that a node is gone, and may until then have chosen that one.
+                        _explain_failed_start(error)
+                        self._end()
+                        self._stopped.wait(0.2)
+            return self._actor
+
+    def lost(self, actor: Any) -> None:
+        """`actor` does not answer any more: see to it that it is gone before there is another."""
+        with self._lock:
+            if self._actor is actor:
+                self._end()
+
+    def hush(self, name: str) -> None:
+        """The run ends: nobody waits any longer, neither for the API of that name nor for a process to start."""
+        self._stopped.set()
+        if (actor := self._actor) is not None:
+            _control(actor.close).remote(name)
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+    def _start(self, strategy: Any, *, successor: bool) -> Any:
+        options = self._class.options(max_concurrency=self._at_once, scheduling_strategy=strategy)
+        return options.remote(dfml.__version__, successor, *(pack(api) for api in self._apis))
+
+    def _end(self) -> None:
+        if self._actor is not None:
+            ray.kill(self._actor)
+        self._actor, self._proven = None, False
+
+
+class Post:
+    """Images on their way to nodes. Pictures that many APIs are asked about go into the object store once."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def send(self, images: Tensor) -> Any:
+        """`images` (n, c, h, w) as Ray carries them: in 8 bits where that loses nothing."""
+        levels = (images * 255).round()
+        if not torch.equal(levels / 255, images):
+            return images.numpy()
+        pixels = levels.to(torch.uint8).numpy()
+        key = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes()).digest()
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = ray.put(pixels), pixels.nbytes
+                while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > KEPT_BYTES:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
+
+class Elsewhere:
+    """The stand-in for an API that an actor holds. If that is lost with answers under way, `Lost` says so."""
+
+    _calls = itertools.count()
+
+    def __init__(self, api: BlackBox, share: Share, post: Post) -> None:
+        self.spec, self._share, self._post = api.spec, share, post
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
+        return gather(self, images)
+
+    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+        """Rows of `images` and their class probabilities, as they arrive."""
+        ready = prepare(self.spec, images).detach().cpu()
+        channels, height, width = self.spec.image
+        piece = PIECE * max(1, PIECE_BYTES // (4 * channels * height * width * PIECE))
+        for start in range(0, len(ready), piece):
+            for rows, scores in self._ask(ready[start : start + piece]):
+                yield [start + row for row in rows], scores
+
+    def reach(self) -> None:
+        """`Unreachable` if a node sees no server there."""
+        actor = self._share.actor()
+        try:
+            error = ray.get(_control(actor.reach).remote(self.spec.name))
+        except RayError as lost:
+            self._share.lost(actor)
+            raise self._lost(lost) from None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """End all waiting for this API."""
+        self._share.hush(self.spec.name)
+
+    def _ask(self, images: Tensor) -> Iterator[tuple[list[int], Tensor]]:
+        actor, call, over = self._share.actor(), next(self._calls), False
+        answers = actor.ask.options(num_returns="streaming").remote(self.spec.name, call, self._post.send(images))
+        try:
+            for answer in answers:
+                told = ray.get(answer)
+                if isinstance(told, DfmlError):
+                    over = True
+                    raise told
+                rows, scores = told
+                yield rows, torch.from_numpy(np.array(scores))
+            over = True
+        except RayTaskError as error:
+            over = True
+            raise error.cause from None
+        except RayError as error:
+            over = True
+            self._share.lost(actor)
+            raise self._lost(error) from None
+        finally:
+            if not over:
+                _control(actor.drop).remote(call)
+
+    def _lost(self, error: RayError) -> Lost:
+        return Lost(f"{self.spec.name}: the process that asked it on a Ray node was lost ({_first_line(error)})")
+
+
+def _control(method: Any) -> Any:
+    """`method` of an actor in a thread that is always free for it."""
+    return method.options(concurrency_group="control")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")
+
+
+def _explain_failed_start(error: RayError) -> None:
+    """Raise `ConfigError` if an actor could not even be made, for a reason that will not pass."""
+    if getattr(error, "actor_init_failed", False):
+        reason = str(error).strip().split("\n")[-1]
+        raise ConfigError(
+            f"a Ray node cannot start dfml ({reason}); install dfml {dfml.__version__} on all machines of the cluster"
+        )
