@@ -5,6 +5,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfml.cli.engines import add_engine
+
 if TYPE_CHECKING:
     from dfml.events import Event
 
@@ -22,6 +24,7 @@ def add(verbs: Any) -> None:
     learn.add_argument("--budget-per-api", type=int, metavar="QUERIES")
     learn.add_argument("--seed", type=int, default=0)
     learn.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    add_engine(learn, "where APIs are asked")
     learn.add_argument("--tensorboard", action="store_true", help="also write the curves to RUN/tensorboard")
     learn.add_argument("--out", type=Path, required=True, metavar="RUN")
     learn.set_defaults(run=run, computes=True)
@@ -49,6 +52,8 @@ def run(args: argparse.Namespace) -> None:
             budget_per_api=args.budget_per_api,
             seed=args.seed,
             resume=args.resume,
+            engine=args.engine,
+            address=args.address,
             on_event=lambda event: [each(event) for each in show],
         )
     spent = spending(args.out)["queries"]

@@ -5,9 +5,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfml.cli.engines import add_engine
+
 if TYPE_CHECKING:
     from dfml.apis.manifest import ApiEntry
     from dfml.bench.zoo import ZooConfig
+    from dfml.engine.choice import Engine
 
 
 def add(verbs: Any) -> None:
@@ -27,6 +30,7 @@ def add(verbs: Any) -> None:
     build.add_argument("--seed", type=int, default=0)
     build.add_argument("--workers", type=int, help="APIs trained at once (default: one a core)")
     build.add_argument("--out", type=Path, required=True, metavar="ZOO")
+    add_engine(build, "where APIs are trained; data and zoo stay on this machine")
     build.set_defaults(run=run_build, computes=True)
 
     show = actions.add_parser("show", help="accuracies and cover rate")
@@ -39,15 +43,22 @@ def add(verbs: Any) -> None:
 def run_build(args: argparse.Namespace) -> None:
     from dfml.bench.zoo import ZooConfig
     from dfml.config import from_mapping
+    from dfml.engine.choice import open_engine
 
     names = ("scenario", "dataset", "apis", "way", "arch", "width", "epochs", "images_per_class", "seed")
     config = from_mapping(ZooConfig, {name: getattr(args, name) for name in names}, where="dfml zoo build")
-    build_with_progress(args.out, config, data=args.data, workers=args.workers)
+    with open_engine(args.engine, args.address) as engine:
+        build_with_progress(args.out, config, data=args.data, workers=args.workers, engine=engine)
     print_zoo(args.out)
 
 
 def build_with_progress(
-    out: Path, config: "ZooConfig", *, data: Path | None = None, workers: int | None = None
+    out: Path,
+    config: "ZooConfig",
+    *,
+    data: Path | None = None,
+    workers: int | None = None,
+    engine: "Engine | None" = None,
 ) -> None:
     """Build a zoo and draw a bar for it and for each API in training."""
     from rich.progress import TaskID
@@ -57,7 +68,7 @@ def build_with_progress(
 
     with progress_bars() as bars:
         overall, running = bars.add_task("building the zoo", total=None), dict[str, TaskID]()
-        for event in build_zoo(out, config, data=data, workers=workers):
+        for event in build_zoo(out, config, data=data, workers=workers, engine=engine):
             if isinstance(event, ZooStarted):
                 bars.update(overall, total=event.total, completed=event.total - len(event.names))
             elif isinstance(event, ApiProgress):

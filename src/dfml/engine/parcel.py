@@ -60,8 +60,8 @@ def pack(api: BlackBox) -> Parcel:
         pickler.dump(api)
     except Exception as error:  # pickling asks the objects themselves, which raise what they like
         raise ConfigError(
-            f"{name}: it cannot be sent to another machine ({type(error).__name__}: {error}); use --engine local, or an "
-            "API that holds no open files, locks or connections"
+            f"{name}: it cannot be sent to another machine ({type(error).__name__}: {error}); use --engine local, or "
+            "an API that holds no open files, locks or connections"
         ) from error
     finally:
         if module is not None:
