@@ -1,27 +1,19 @@
 """One second-order meta-step: ours against a plain loop over tasks with `higher` and with `torchopt`.
 
-    python benchmarks/meta_step.py [--rounds 5]
-
-4 tasks of 5-way 5-shot with 15 queries a class, 32x32, Conv4-32, 5 inner steps at 0.01, Adam outside. Every contender
-is a process of its own on the same cores; they take turns, one step each, so that a busy machine is busy for all.
-Theirs run with the allocator as it is and once more with ours (`dfml.runtime.keep_freed_memory`). Libraries that are
-not installed are left out. Prints one JSON object.
+4 tasks of 5-way 5-shot with 15 queries a class, 32x32, Conv4-32, 5 inner steps at 0.01, Adam outside. Theirs run with
+the allocator as it is and once more with ours (`dfml.runtime.keep_freed_memory`). Libraries that are not installed are
+left out.
 """
 
-import argparse
 import importlib.util
 import json
-import os
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from benchmarks.turns import Contender, Turn, entered, matmul_gflops
 
 from dfml.episode import Episode
 from dfml.meta.adam import AdamState, adam
@@ -29,13 +21,10 @@ from dfml.meta.replay import meta_gradient
 from dfml.nets import NetSpec
 from dfml.nets.functional import MEAN, STD, Net
 from dfml.rng import stream
-from dfml.runtime import keep_freed_memory
 
 GOAL = 2 / 3
 TASKS, WAY, SHOT, QUERY, STEPS, LR, META_LR = 4, 5, 5, 15, 5, 0.01, 1e-3
 SPEC = NetSpec(way=WAY)
-Step = Callable[[], float]
-"""one meta-step; returns the outer loss"""
 
 
 def episodes() -> list[Episode]:
@@ -47,31 +36,28 @@ def episodes() -> list[Episode]:
     return [Episode(images(SHOT, "s", i), few, images(QUERY, "q", i), many, tuple("abcde")) for i in range(TASKS)]
 
 
-def ours(cores: int) -> Step:
+def ours(cores: int, turn: Turn) -> None:
     net, batch = Net(SPEC), episodes()
     params = net.init(stream(0))
     state = AdamState.fresh(params)
 
-    def step() -> float:
-        nonlocal params, state
+    while True:
         result = meta_gradient(net, params, batch, inner_lr=LR, inner_steps=STEPS, workers=cores)
         params, state = adam(params, result.grads, state, lr=META_LR)
-        return result.loss
-
-    return step
+        turn(result.loss)
 
 
 def normalised_episodes() -> list[Episode]:
     return [e._replace(support=(e.support - MEAN) / STD, query=(e.query - MEAN) / STD) for e in episodes()]
 
 
-def with_higher(cores: int) -> Step:
+def with_higher(cores: int, turn: Turn) -> None:
     import higher
 
     net, batch = SPEC.build(rng=stream(0), batch_norm="batch"), normalised_episodes()
     outer, inner = torch.optim.Adam(net.parameters(), lr=META_LR), torch.optim.SGD(net.parameters(), lr=LR)
 
-    def step() -> float:
+    while True:
         outer.zero_grad()
         total = 0.0
         for task in batch:
@@ -82,18 +68,16 @@ def with_higher(cores: int) -> Step:
                 loss.backward()
                 total += loss.item()
         outer.step()
-        return total
-
-    return step
+        turn(total)
 
 
-def with_torchopt(cores: int) -> Step:
+def with_torchopt(cores: int, turn: Turn) -> None:
     import torchopt
 
     net, batch = SPEC.build(rng=stream(0), batch_norm="batch"), normalised_episodes()
     outer, inner = torch.optim.Adam(net.parameters(), lr=META_LR), torchopt.MetaSGD(net, lr=LR)
 
-    def step() -> float:
+    while True:
         outer.zero_grad()
         total = 0.0
         net_start = torchopt.extract_state_dict(net, by="reference", detach_buffers=True)
@@ -107,43 +91,10 @@ def with_torchopt(cores: int) -> Step:
             torchopt.recover_state_dict(net, net_start)
             torchopt.recover_state_dict(inner, inner_start)
         outer.step()
-        return total
-
-    return step
+        turn(total)
 
 
-CONTENDERS: dict[str, Callable[[int], Step]] = {"ours": ours, "higher": with_higher, "torchopt": with_torchopt}
-
-
-def contend(name: str, cores: int, tuned: bool) -> None:
-    """The life of one process: a line comes in, a step is made, its time and loss go out."""
-    if tuned:
-        keep_freed_memory()
-    torch.set_num_threads(cores)
-    step = CONTENDERS[name](cores)
-    for _ in sys.stdin:
-        start = time.perf_counter()
-        loss = step()
-        print(json.dumps([time.perf_counter() - start, loss]), flush=True)
-
-
-@contextmanager
-def process(name: str, cores: int, tuned: bool) -> Iterator[Callable[[], list[float]]]:
-    command = [sys.executable, __file__, "--contender", name, "--cores", str(cores), *["--tuned"] * tuned]
-    environment = os.environ | {"OMP_NUM_THREADS": str(cores)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        talk_in, talk_out = child.stdin, child.stdout
-
-        def step() -> list[float]:
-            talk_in.write("\n")
-            talk_in.flush()
-            answer: list[float] = json.loads(talk_out.readline())
-            return answer
-
-        yield step
-        talk_in.close()
+CONTENDERS: dict[str, Contender] = {"ours": ours, "higher": with_higher, "torchopt": with_torchopt}
 
 
 def gflop() -> float:
@@ -160,18 +111,6 @@ def gflop() -> float:
     return TASKS * (support + query) / 1e9
 
 
-def peak_gflops(cores: int) -> float:
-    """The best rate of a large matrix product."""
-    torch.set_num_threads(cores)
-    a = torch.rand(2048, 2048)
-    seconds = []
-    for _ in range(8):
-        start = time.perf_counter()
-        a @ a
-        seconds.append(time.perf_counter() - start)
-    return 2 * 2048**3 / min(seconds) / 1e9
-
-
 def run(*, rounds: int = 5, cores: int = 2) -> dict[str, Any]:
     """Seconds a step (medians) of everybody, the ratios, and the distance from the arithmetic limit."""
     libraries = [name for name in ("higher", "torchopt") if importlib.util.find_spec(name)]
@@ -179,13 +118,16 @@ def run(*, rounds: int = 5, cores: int = 2) -> dict[str, Any]:
     lineup += [(name, n, tuned) for name in libraries for n in sorted({1, cores}) for tuned in (False, True)]
     times: dict[tuple[str, int, bool], list[float]] = {who: [] for who in lineup}
     with ExitStack() as stack:
-        steps = {who: stack.enter_context(process(*who)) for who in lineup}
-        losses = [step()[1] for step in steps.values()]  # the first step warms up; all start from the same weights
+        steps = {
+            (name, n, tuned): stack.enter_context(entered("meta_step", name, cores=n, tuned=tuned))
+            for name, n, tuned in lineup
+        }
+        losses = [step().value for step in steps.values()]  # the first step warms up; all start from the same weights
         if max(losses) - min(losses) > 1e-4:
             raise RuntimeError(f"the contenders do not compute the same thing: outer losses {losses}")
         for _ in range(rounds):
             for who, step in steps.items():
-                times[who].append(step()[0])
+                times[who].append(step().seconds)
     seconds = {who: statistics.median(t) for who, t in times.items()}
 
     def ratio(n: int, tuned: bool) -> float | None:
@@ -195,7 +137,7 @@ def run(*, rounds: int = 5, cores: int = 2) -> dict[str, Any]:
     def label(who: tuple[str, int, bool]) -> str:
         return f"{who[0]}, {who[1]} core{'s' * (who[1] > 1)}" + ", tuned allocator" * (who[2] and who[0] != "ours")
 
-    peak = peak_gflops(cores)
+    peak = matmul_gflops(cores)
     limit = gflop() / peak
     mine, best = seconds["ours", cores, True], ratio(cores, False)
     against = f"{best:.2f} of the faster of {' and '.join(libraries)}" if libraries else "nobody to compare with"
@@ -218,13 +160,4 @@ def run(*, rounds: int = 5, cores: int = 2) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
-    parser.add_argument("--tuned", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.contender:
-        contend(arguments.contender, arguments.cores, arguments.tuned)
-    else:
-        print(json.dumps(run(rounds=arguments.rounds, cores=arguments.cores), indent=2))
+    print(json.dumps(run(), indent=2))

@@ -1,27 +1,19 @@
 """One recovery step at the paper's setting: ours against a straightforward eager transcription of eq:estimation.
 
-    python benchmarks/recovery_step.py [--rounds 3] [--cores 2]
-
 150 images of 32x32, q = 100 directions, a Conv4-32 API, a generator of 64 filters, Adam: 15,150 forwards of the API and
-one forward and backward of the generator. Every contender is a process of its own on the same cores; they take turns,
-one step each, so that a busy machine is busy for all, and of each the least disturbed step counts: others on the
-machine can only add to it. The transcription runs with the allocator as it is, with ours
-(`dfml.runtime.keep_freed_memory`), and with the API behind onnxruntime as ours has it. Prints one JSON object.
+one forward and backward of the generator. Of each contender the least disturbed step counts: others on the machine can
+only add to it. The transcription runs with the allocator as it is, with ours (`dfml.runtime.keep_freed_memory`), and
+with the API behind onnxruntime as ours has it.
 """
 
-import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.turns import Contender, Turn, entered, matmul_gflops
 from torch.utils.flop_counter import FlopCounterMode
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
@@ -31,15 +23,12 @@ from dfml.images.generator import Generator
 from dfml.nets import NetSpec
 from dfml.recovery.inversion import RecoveryConfig, invert
 from dfml.rng import stream
-from dfml.runtime import keep_freed_memory
 
 GOAL = 1 / 3
 PAPER = RecoveryConfig()
 WAY = 5
 IMAGES = PAPER.images_per_class * WAY
 SPEC = ApiSpec(name="conv4", classes=tuple("abcde"), image=(3, 32, 32))
-Turn = Callable[[float], None]
-"""called after every step with the mean objective of the best images so far; returns when the next one may begin"""
 
 
 def conv4() -> torch.nn.Module:
@@ -87,51 +76,11 @@ def transcription(api: BlackBox, turn: Turn) -> None:
         turn(best.mean().item())
 
 
-CONTENDERS: dict[str, Callable[[int, Turn], None]] = {
+CONTENDERS: dict[str, Contender] = {
     "ours": ours,
     "transcription": lambda cores, turn: transcription(ModuleApi(conv4(), SPEC), turn),
     "transcription on onnxruntime": lambda cores, turn: transcription(behind_onnxruntime(cores), turn),
 }
-
-
-def contend(name: str, cores: int, tuned: bool) -> None:
-    """The life of one process: a line comes in, a step is made, its time, its work and its value go out."""
-    if tuned:
-        keep_freed_memory()
-    torch.set_num_threads(cores)
-    start = work = 0.0
-
-    def wait() -> None:
-        nonlocal start, work
-        if not sys.stdin.readline():
-            sys.exit()
-        start, work = time.perf_counter(), time.process_time()
-
-    def turn(value: float) -> None:
-        print(json.dumps([time.perf_counter() - start, time.process_time() - work, value]), flush=True)
-        wait()
-
-    wait()
-    CONTENDERS[name](cores, turn)
-
-
-@contextmanager
-def process(name: str, cores: int, tuned: bool) -> Iterator[Callable[[], list[float]]]:
-    command = [sys.executable, __file__, "--contender", name, "--cores", str(cores), *["--tuned"] * tuned]
-    environment = os.environ | {"OMP_NUM_THREADS": str(cores)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        talk_in, talk_out = child.stdin, child.stdout
-
-        def step() -> list[float]:
-            talk_in.write("\n")
-            talk_in.flush()
-            answer: list[float] = json.loads(talk_out.readline())
-            return answer
-
-        yield step
-        talk_in.close()
 
 
 def gflop() -> float:
@@ -144,20 +93,8 @@ def gflop() -> float:
     return IMAGES * per_image / 1e9
 
 
-def matmul_gflops() -> float:
-    """The rate of a large matrix product, best of a few."""
-    a = torch.rand(2048, 2048)
-    seconds = []
-    for _ in range(8):
-        start = time.perf_counter()
-        a @ a
-        seconds.append(time.perf_counter() - start)
-    return 2 * 2048**3 / min(seconds) / 1e9
-
-
 def run(*, rounds: int = 3, cores: int = 2) -> dict[str, Any]:
     """Seconds a step of everybody, the ratios, and the distance from the arithmetic limit."""
-    torch.set_num_threads(cores)
     peak = 0.0
     lineup = {
         "ours": ("ours", True),
@@ -168,10 +105,13 @@ def run(*, rounds: int = 3, cores: int = 2) -> dict[str, Any]:
     times: dict[str, list[float]] = {label: [] for label in lineup}
     works: dict[str, list[float]] = {label: [] for label in lineup}
     with ExitStack() as stack:
-        steps = {label: stack.enter_context(process(name, cores, tuned)) for label, (name, tuned) in lineup.items()}
-        values = [step()[2] for step in steps.values()]  # the first step warms up; all draw the same directions
+        steps = {
+            label: stack.enter_context(entered("recovery_step", name, cores=cores, tuned=tuned))
+            for label, (name, tuned) in lineup.items()
+        }
+        values = [step().value for step in steps.values()]  # the first step warms up; all draw the same directions
         for _ in range(rounds):
-            peak = max(peak, matmul_gflops())
+            peak = max(peak, matmul_gflops(cores))
             for label, step in steps.items():
                 seconds, work, value = step()
                 times[label].append(seconds)
@@ -203,13 +143,4 @@ def run(*, rounds: int = 3, cores: int = 2) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
-    parser.add_argument("--tuned", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.contender:
-        contend(arguments.contender, arguments.cores, arguments.tuned)
-    else:
-        print(json.dumps(run(rounds=arguments.rounds, cores=arguments.cores), indent=2))
+    print(json.dumps(run(), indent=2))

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dfml.bench.cells import read_json
-from dfml.bench.show import load_table, table_body
+from dfml.bench.show import table_body
+from dfml.report.results import load_table, read_json
 
 HERE = Path(__file__).parent
 PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/serving.md", "docs/bench.md")

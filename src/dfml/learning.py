@@ -91,6 +91,7 @@ def learn(
             own = min((b for b in (budget_per_api, api.spec.terms.budget) if b is not None), default=None)
             ledger = Ledger(ledger_path(run.path, api.spec.name), budget=own, shared=shared)
             metered.append(Metered(api, open_files.enter_context(ledger)))
+            ledger.rest()
             known = api.spec
             emit(
                 ApiJoined(

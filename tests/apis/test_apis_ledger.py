@@ -15,12 +15,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec
+from dfml.apis.blackbox import ApiSpec, rest
 from dfml.apis.degrade import Quantised, Rounded, TopK
 from dfml.apis.function import FunctionApi
 from dfml.apis.journal import Journal
 from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path, spending
 from dfml.errors import ArtifactError, BadAnswer, BudgetExceeded, ConfigError, DfmlError, Unreachable
+from dfml.recovery.pool import ask_all
 
 SPEC = ApiSpec(name="toy", classes=("a", "b", "c", "d"), image=(1, 2, 2))
 
@@ -482,6 +483,60 @@ def test_memory_does_not_grow_with_the_answers(tmp_path: Path) -> None:
 
 
 # What a run has spent.
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_resting_ledger_holds_no_file_and_forgets_nothing(tmp_path: Path, counting: Counting) -> None:
+    before = open_files()
+    with Ledger(tmp_path / "toy.sqlite", budget=5) as ledger:
+        metered = Metered(counting.api, ledger)
+        metered(pictures(1, 2))
+        rest(metered)
+        assert open_files() == before
+        assert (ledger.queries, ledger.remaining, ledger.in_doubt) == (2, 3, 0)
+        assert open_files() == before
+        assert metered(pictures(2, 3)).tolist() == pytest.approx(np.array([truth(2), truth(3)]))
+        assert counting.counts == {1: 1, 2: 1, 3: 1}
+
+
+def test_a_ledger_does_not_rest_while_somebody_asks(tmp_path: Path) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def respond(images: np.ndarray) -> list[list[float]]:
+        asked.set()
+        assert go_on.wait(10)
+        return [truth(number) for number in numbers(images)]
+
+    with Ledger(tmp_path / "toy.sqlite", budget=5) as ledger, ThreadPoolExecutor() as pool:
+        answer = pool.submit(Metered(FunctionApi(respond, SPEC), ledger), pictures(1))
+        assert asked.wait(10)
+        ledger.rest()
+        assert (ledger.in_doubt, ledger.remaining) == (0, 4), "its request is under way, not lost"
+        go_on.set()
+        assert answer.result(10).tolist() == [pytest.approx(truth(1))]
+        assert ledger.queries == 1
+
+
+def test_many_apis_need_few_open_files(tmp_path: Path) -> None:
+    most, before = 0, open_files()
+
+    def respond(images: np.ndarray) -> list[list[float]]:
+        nonlocal most
+        most = max(most, open_files() - before)
+        return [truth(number) for number in numbers(images)]
+
+    images = (torch.arange(30, dtype=torch.uint8) % 200).view(-1, 1, 1, 1).expand(-1, 1, 2, 2)
+    apis = []
+    for number in range(40):
+        ledger = Ledger(tmp_path / f"{number}.sqlite")
+        apis.append(Metered(FunctionApi(respond, SPEC.but(name=str(number))), ledger))
+        ledger.rest()
+    answers = ask_all(apis, images, counts=[30] * 40)
+    assert bool(answers.asked.all())
+    assert 0 < most < 20, "files of the one that is asked, not of all forty"
 
 
 def test_spending_adds_up_a_run(tmp_path: Path) -> None:

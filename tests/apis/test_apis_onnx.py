@@ -12,7 +12,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from dfml.apis.blackbox import ApiSpec
+from dfml.apis.blackbox import ApiSpec, rest
 from dfml.apis.module import export_onnx
 from dfml.apis.onnx import OnnxApi
 from dfml.errors import ApiError, BadAnswer, ConfigError
@@ -89,6 +89,13 @@ def test_it_travels_to_another_process(file: Path, images: Tensor) -> None:
     here = api(images)  # the session is open by now, and is left behind
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert torch.equal(pool.submit(api, images).result(), here)
+
+
+def test_it_answers_the_same_after_a_rest(file: Path, images: Tensor) -> None:
+    api = OnnxApi(file)
+    before = api(images)
+    rest(api)
+    assert torch.equal(api(images), before)
 
 
 def test_a_forked_child_does_not_use_its_parents_session(file: Path, images: Tensor) -> None:

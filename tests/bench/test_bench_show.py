@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from dfml.bench.cells import FORMAT
-from dfml.bench.show import all_tables, markdown, write_figures, write_latex
+from dfml.bench.show import markdown, write_figures, write_latex
+from dfml.report.results import FORMAT, read_tables
 
 
 def cell(stem, row, queries, values):
-    results = [{"head": head, "shot": shot, "mean": mean, "ci95": ci95} for head, shot, mean, ci95 in values]
+    shared = {"dataset": "cifar-fs", "part": "test", "way": 5, "tasks": 600}
+    results = [shared | {"head": head, "shot": shot, "mean": mean, "ci95": ci95} for head, shot, mean, ci95 in values]
     return {
         "format": FORMAT,
         "cell": stem,
@@ -51,7 +52,7 @@ def results(tmp_path):
 
 
 def test_markdown_shows_means_over_seeds_and_what_is_missing(results):
-    lines = markdown(all_tables(results)[0]).splitlines()
+    lines = markdown(read_tables(results)[0]).splitlines()
     assert lines[2] == "| row | what | queries an API | head | 1-shot | published | apart | seeds |"
     assert lines[4] == "| `bidf-mkd` | 5 % bidf-mkd | 2,000 | finetune | 40.00 ± 0.30 | 35.00 ± 0.40 | +10.0 | 2 of 2 |"
     assert lines[5] == "| `bidf-mkd` | 5 % bidf-mkd | 2,000 | prototype | 31.00 ± 0.50 |  |  | 2 of 2 |"
@@ -59,7 +60,7 @@ def test_markdown_shows_means_over_seeds_and_what_is_missing(results):
 
 
 def test_latex_is_escaped(results, tmp_path):
-    text = write_latex(all_tables(results)[0], tmp_path).read_text()
+    text = write_latex(read_tables(results)[0], tmp_path).read_text()
     assert r"bidf-mkd & 5 \% bidf-mkd & 2,000 & finetune & 40.00 $\pm$ 0.30" in text
     assert text.count(r"\\") == 5
 
@@ -67,7 +68,7 @@ def test_latex_is_escaped(results, tmp_path):
 def test_the_figure_has_points_where_there_are_queries_and_levels_where_not(results):
     from dfml.report.curves import curves
 
-    (table,) = all_tables(results)
+    (table,) = read_tables(results)
     (axes,) = curves(table).axes
     assert axes.get_xscale() == "log"
     assert {text.get_text() for text in axes.get_legend().get_texts()} == {

@@ -18,7 +18,7 @@ from dfml.meta.chorus import ChorusDistilConfig, Student, believed
 from dfml.methods import chorus
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
-from dfml.recovery.pool import Answers, ask_all, surest
+from dfml.recovery.pool import IMAGES_A_CALL, Answers, ask_all, surest
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
 
@@ -194,19 +194,19 @@ def test_the_student_learns_what_its_teachers_know():
 
 
 def test_an_interrupted_api_keeps_what_it_answered():
-    api = Flaky(colour_api("flaky", 3))
-    images = prior(600, seed=0, size=16)
+    api, first = Flaky(colour_api("flaky", 3)), IMAGES_A_CALL["local"]
+    images = prior(first + 200, seed=0, size=16)
 
     class Limited:
         spec = api.spec
 
         def __call__(self, x):
-            if api.answered >= 250:
+            if api.answered >= first:
                 api.up = False
             return api(x)
 
-    answers = ask_all([Limited()], images, counts=[600])
-    assert answers.asked.sum() == 250
+    answers = ask_all([Limited()], images, counts=[first + 200])
+    assert answers.asked.sum() == first
     assert isinstance(answers, Answers)
     assert torch.equal(answers.rows(torch.tensor([3])).probs, answers.probs[[3]])
 

@@ -50,7 +50,9 @@ def bench(folder):
     for axis in (None, {"name": "queries per API", "log": True}):
         rows = [
             {
+                "row": EVIL,
                 "label": f"{EVIL} {stem}",
+                "x": None,
                 "cells": [stem],
                 "series": EVIL,
                 "published": [{"shot": 1, "mean": 35, "ci95": 1}],

@@ -122,8 +122,18 @@ def innermost(api: BlackBox) -> BlackBox:
     return api
 
 
+def rest(api: BlackBox) -> None:
+    """Give back what an API and its wrappers need only while they are asked: opened files, idle connections."""
+    layer: object = api
+    while layer is not None:
+        pause = getattr(layer, "rest", None)
+        if callable(pause):
+            pause()
+        layer = getattr(layer, "api", None)
+
+
 def release(api: BlackBox) -> None:
-    """Give back what an API holds open, such as connections."""
+    """End what an API holds open, such as requests that are waited for."""
     close = getattr(innermost(api), "close", None)
     if callable(close):
         close()

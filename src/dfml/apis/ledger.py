@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, BlackBox, check_answer, prepare, stream
 from dfml.apis.fingerprint import fingerprints
-from dfml.apis.journal import Answers, Journal, read_only
+from dfml.apis.journal import Answers, Facts, Journal, read_only
 from dfml.errors import ApiError, ArtifactError, BadAnswer, BudgetExceeded, ConfigError, Lost
 
 Part = tuple[Sequence[int], Tensor]
@@ -56,14 +56,14 @@ class Ledger:
 
     `budget` bounds the answers of this API, `shared` those of all ledgers that hold the same `Budget`. Both count what
     earlier processes paid. Requests that a crash interrupted count as `in_doubt`, not against a budget: a run that is
-    resumed must be able to ask again what it lost.
+    resumed must be able to ask again what it lost. The file is open but for times of `rest`.
     """
 
     def __init__(self, path: str | Path, *, budget: int | None = None, shared: Budget | None = None) -> None:
         self.path, self.budget, self.shared = Path(path), None if budget is None else _checked(budget), shared
         self.hits = 0
         """images answered without paying, since this ledger was opened"""
-        self._journal = Journal(self.path)
+        self._open: Journal | None = Journal(self.path)
         self._asked: set[bytes] = set()  # keys that some thread is asking for
         self._changed = threading.Condition()  # also the lock of everything here
         if shared is not None:
@@ -73,19 +73,20 @@ class Ledger:
     def queries(self) -> int:
         """Answers paid for, by this process and those before."""
         with self._changed:
-            return self._journal.paid
+            return self._facts.paid
 
     @property
     def in_doubt(self) -> int:
         """Images whose request was interrupted by a crash: perhaps paid for, and not kept."""
         with self._changed:
-            return self._journal.in_doubt
+            return self._facts.in_doubt
 
     @property
     def remaining(self) -> int | None:
         """How many more images may be sent; None means any number."""
         with self._changed:
-            own = None if self.budget is None else max(0, self.budget - self._journal.paid - self._journal.in_flight)
+            under_way = 0 if self._open is None else self._open.in_flight
+            own = None if self.budget is None else max(0, self.budget - self._facts.paid - under_way)
         bounds = [own, None if self.shared is None else self.shared.remaining]
         return min((bound for bound in bounds if bound is not None), default=None)
 
@@ -148,9 +149,17 @@ class Ledger:
         with self._changed:
             self._journal.belongs_to(spec.name, spec.classes)
 
+    def rest(self) -> None:
+        """Close the file until it is needed again, unless some thread is asking."""
+        with self._changed:
+            if not self._asked:
+                self.close()
+
     def close(self) -> None:
         with self._changed:
-            self._journal.close()
+            if self._open is not None:
+                self._open.close()
+                self._open = None
 
     def __enter__(self) -> Self:
         return self
@@ -159,6 +168,17 @@ class Ledger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def _journal(self) -> Journal:
+        if self._open is None:
+            self._open = Journal(self.path)
+        return self._open
+
+    @property
+    def _facts(self) -> Journal | Facts:
+        """What the file says, whether it is open or not."""
+        return read_only(self.path) if self._open is None else self._open
 
     def _reserve(self, spec: ApiSpec, count: int) -> int:
         """Announce a request of `count` images, within all budgets, or raise."""
@@ -237,6 +257,10 @@ class Metered:
 
         answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)
         return torch.from_numpy(answers).to(images.device)
+
+    def rest(self) -> None:
+        """Close the ledger's file until the next query."""
+        self.ledger.rest()
 
     def known(self, images: Tensor) -> tuple[list[int], Tensor]:
         """The m of `images` that are on file, and their class probabilities (m, k); nothing is asked."""

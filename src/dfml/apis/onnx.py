@@ -78,6 +78,10 @@ class OnnxApi:
             self._opened = os.getpid(), session
         return self._opened[1]
 
+    def rest(self) -> None:
+        """Give back the session's memory, megabytes for each file; the next query opens it again."""
+        self._opened = None
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_opened": None}
 

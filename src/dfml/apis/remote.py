@@ -123,6 +123,10 @@ class RemoteApi:
         except Unreachable as error:
             raise self._named(error) from None
 
+    def rest(self) -> None:
+        """Give idle connections back; the next request opens new ones."""
+        self.host.close()
+
     def close(self) -> None:
         """End all waiting and give the connections back, because the run ends."""
         self.gate.stop()

@@ -10,11 +10,10 @@ from typing import Any, Literal
 import dfml
 from dfml.bench.zoo import ZooConfig
 from dfml.config import to_mapping
-from dfml.errors import ArtifactError
 from dfml.files import write_whole
 from dfml.heads import Head
+from dfml.report.results import FORMAT, cell_path, read_json
 
-FORMAT = 1
 Measure = Literal["accuracy", "privacy", "zoo"]
 
 
@@ -85,7 +84,7 @@ class Results:
         self.folder = folder
 
     def path(self, stem: str) -> Path:
-        return self.folder / "cells" / f"{stem}.json"
+        return cell_path(self.folder, stem)
 
     def failure(self, stem: str) -> Path:
         return self.folder / "failed" / f"{stem}.txt"
@@ -118,17 +117,6 @@ class Results:
     def keep_failure(self, cell: Cell, sentence: str) -> None:
         self.failure(cell.stem).parent.mkdir(parents=True, exist_ok=True)
         self.failure(cell.stem).write_text(sentence + "\n")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A result file of ours."""
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise ArtifactError(f"{path} cannot be read as a result ({error}); delete it and run the bench again") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ArtifactError(f"{path} is no result of this version of dfml; delete it and run the bench again")
-    return content
 
 
 def code_version() -> str:

@@ -98,18 +98,20 @@ def run_table(
 
 def print_table(folder: Path, table: "Table") -> None:
     """The table as it stands."""
-    from dfml.bench.show import load_table, markdown
+    from dfml.bench.show import markdown
     from dfml.cli.drawing import console
+    from dfml.report.results import load_table
 
     console.print(markdown(load_table(table.content, folder)), soft_wrap=True, markup=False)
 
 
 def show(results: Path, out: Path | None) -> int:
     """All tables in `results` as Markdown, and with `out` as LaTeX and figures."""
-    from dfml.bench.show import all_tables, markdown, write_figures, write_latex
+    from dfml.bench.show import markdown, write_figures, write_latex
     from dfml.cli.drawing import console
+    from dfml.report.results import read_tables
 
-    tables = all_tables(results)
+    tables = read_tables(results)
     console.print("\n\n".join(markdown(table) for table in tables), soft_wrap=True, markup=False)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

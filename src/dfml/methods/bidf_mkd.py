@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import BlackBox
+from dfml.apis.blackbox import BlackBox, rest
 from dfml.engine.pool import cores
 from dfml.episode import EpisodeSpec
 from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
@@ -232,6 +232,7 @@ class Learner:
         self.plateau.since = 0
         self.state.notes["visits"].append(name)
         self.place.emit(seen)
+        rest(api)
 
     def _recover(self, name: str, number: int, part: str, student: Callable[[Tensor], Tensor] | None) -> RecoveredSet:
         def on_step(step: int, value: float, reached: float, queries: int) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import BlackBox
+from dfml.apis.blackbox import BlackBox, rest
 from dfml.apis.ledger import Metered
 from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Step, Visited
@@ -135,6 +135,7 @@ def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) 
                 query_reached=0.0,
             )
         )
+        rest(api)
         yield Recovered(iteration, api, support)
     if not answered:
         raise Unreachable(

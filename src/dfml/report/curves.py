@@ -1,58 +1,17 @@
 """Figures of bench results: accuracy against an axis, one panel a shot, one line a series."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
+
+from dfml.report.accuracy import Score
+from dfml.report.results import ResultTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-class Measured(Protocol):
-    """A mean and half the width of its interval."""
-
-    @property
-    def mean(self) -> float: ...
-    @property
-    def ci95(self) -> float: ...
+Points = dict[str, list[tuple[float, Score]]]
 
 
-class Line(Protocol):
-    """A row of a table: one point, or with an axis of shots one point a shot."""
-
-    @property
-    def series(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def x(self) -> float | None: ...
-    @property
-    def queries(self) -> float | None: ...
-    @property
-    def heads(self) -> list[str]: ...
-    @property
-    def shots(self) -> list[int]: ...
-    @property
-    def finished(self) -> Sequence[dict[str, Any]]: ...
-    def value(self, head: str, shot: int) -> Measured | None: ...
-
-
-class Table(Protocol):
-    """A table with an axis."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def axis(self) -> Mapping[str, Any] | None: ...
-    @property
-    def lines(self) -> Sequence[Line]: ...
-    @property
-    def shots(self) -> list[int]: ...
-
-
-Points = dict[str, list[tuple[float, Measured]]]
-
-
-def curves(table: Table) -> "Figure | None":
+def curves(table: ResultTable) -> "Figure | None":
     """One panel a shot, or a single one where shots are the axis; series without a place on it become levels."""
     from matplotlib.figure import Figure
 
@@ -80,18 +39,16 @@ def curves(table: Table) -> "Figure | None":
     return figure
 
 
-def _points(table: Table, shot: int, over_shots: bool) -> tuple[Points, dict[str, Measured]]:
+def _points(table: ResultTable, shot: int, over_shots: bool) -> tuple[Points, dict[str, Score]]:
     """Points by series and head, and levels of what has no place on the axis."""
     points: Points = {}
-    levels: dict[str, Measured] = {}
+    levels: dict[str, Score] = {}
     for line in table.lines:
         for head in line.heads:
             name = f"{line.series or line.label} ({head})"
             for one in line.shots if over_shots else [shot]:
                 value = line.value(head, one)
-                x = one if over_shots else line.x
-                if table.axis and table.axis["name"].startswith("queries"):
-                    x = line.queries or None
+                x = one if over_shots else line.x or None  # what asks nothing has no place on an axis of queries
                 if value is not None and x is None:
                     levels[name] = value
                 elif value is not None and x is not None:
@@ -99,7 +56,7 @@ def _points(table: Table, shot: int, over_shots: bool) -> tuple[Points, dict[str
     return {name: sorted(values, key=lambda point: point[0]) for name, values in points.items()}, levels
 
 
-def histogram(table: Table) -> "Figure | None":
+def histogram(table: ResultTable) -> "Figure | None":
     """How many APIs report which accuracy."""
     from matplotlib.figure import Figure
 

@@ -1,10 +1,11 @@
 """Which charts a page shows of a run, of several runs, of a table of the bench."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from dfml.report.accuracy import Score
 from dfml.report.chart import Chart, Series, draw, smooth, thin
+from dfml.report.results import Line, ResultTable
 from dfml.report.story import RunStory
-from dfml.report.tables import Row, Table
 
 QUERIES = "queries an API"
 
@@ -51,7 +52,7 @@ def accuracy_against_queries(runs: Sequence[RunStory]) -> list[Chart]:
     return charts
 
 
-def bench_figures(table: Table) -> list[Chart]:
+def bench_figures(table: ResultTable) -> list[Chart]:
     """A chart for each head and number of shots, where the table is a figure."""
     if table.axis is None:
         return []
@@ -59,27 +60,26 @@ def bench_figures(table: Table) -> list[Chart]:
     charts = []
     for head in table.heads:
         for shot in table.shots:
-            rows = [row for row in table.rows if row.head == head and shot in row.scores and row.x is not None]
-            series = _lines(rows, shot, log=log)
+            series = _lines(table.lines, head, shot, log=log)
             if any(one.points for one in series):
                 title = f"{shot}-shot, {head}"
                 charts.append(draw(title, series, x=name, y="accuracy, percent", log_x=log))
     return charts
 
 
-def _lines(rows: Iterable[Row], shot: int, *, log: bool) -> list[Series]:
+def _lines(lines: Sequence[Line], head: str, shot: int, *, log: bool) -> list[Series]:
     """Rows of one series are the points of one line; what has no place on a log axis becomes a level."""
-    series: dict[str, list[Row]] = {}
-    for row in rows:
-        series.setdefault(row.series or row.label, []).append(row)
-    lines = []
+    series: dict[str, list[tuple[float, Score]]] = {}
+    for line in lines:
+        value = line.value(head, shot)
+        if value is not None and line.x is not None:
+            series.setdefault(line.series or line.label, []).append((line.x, value))
+    drawn = []
     for label, members in series.items():
-        placed = sorted((r for r in members if r.x is not None and (r.x > 0 or not log)), key=lambda r: r.x or 0.0)
-        points = [(float(r.x or 0.0), r.scores[shot].mean) for r in placed]
-        widths = [r.scores[shot].ci95 for r in placed]
-        level = None if placed else members[0].scores[shot].mean
-        lines.append(Series(label, points, widths, level=level, marks=True))
-    return lines
+        placed = sorted((x, value) for x, value in members if x > 0 or not log)
+        points, widths = [(x, value.mean) for x, value in placed], [value.ci95 for _, value in placed]
+        drawn.append(Series(label, points, widths, level=None if placed else members[0][1].mean, marks=True))
+    return drawn
 
 
 def _point(label: str, queries: float, mean: float, ci95: float) -> Series:

@@ -12,8 +12,8 @@ from dfml.errors import ConfigError
 from dfml.report.accuracy import Evaluation, Score, shots
 from dfml.report.figures import accuracy_against_queries, bench_figures, learning_curves
 from dfml.report.pictures import shelves
+from dfml.report.results import ResultTable, is_bench, read_tables
 from dfml.report.story import RunStory, is_run, read_run
-from dfml.report.tables import Table, is_bench, read_tables
 
 _SECRET = re.compile(r"key$|token|secret|password|authori[sz]ation|cookie|credential", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w:/.])(?:~|[A-Za-z]:)?(?:[/\\][^/\\\s\"']+)+[/\\]")
@@ -38,7 +38,7 @@ def report(*folders: Path) -> str:
     return render(runs, tables)
 
 
-def render(runs: Sequence[RunStory], tables: Sequence[Table]) -> str:
+def render(runs: Sequence[RunStory], tables: Sequence[ResultTable]) -> str:
     """The page of what was read already."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined

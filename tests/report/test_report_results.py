@@ -6,7 +6,7 @@ import pytest
 
 from dfml.errors import ArtifactError
 from dfml.report.figures import bench_figures
-from dfml.report.tables import is_bench, read_tables
+from dfml.report.results import is_bench, read_tables
 
 
 def cell(folder, stem, *, queries, means, measures=None):
@@ -44,18 +44,19 @@ def test_a_row_is_the_mean_over_finished_seeds(results):
     table(results, [row("m", ["m-0", "m-1", "m-2"], published=published)])
     assert is_bench(results)
     (read,) = read_tables(results)
-    rows = {r.head: r for r in read.rows}
-    assert rows["finetune"].scores[1] == (42.0, 1.0)
-    assert rows["finetune"].queries_per_api == 150
-    assert rows["finetune"].published[1] == (35.0, 0.5)
-    assert not rows["prototype"].published, "the paper's value was measured under its own head"
-    assert (read.missing, read.seconds, read.tasks, read.versions) == (1, 120.0, (600,), ("0.1.0 abc",))
+    (line,) = read.lines
+    assert line.value("finetune", 1) == (42.0, 1.0)
+    assert line.queries == 150
+    assert line.beside("finetune", 1) == (35.0, 0.5)
+    assert line.beside("prototype", 1) is None, "the paper's value was measured under its own head"
+    assert (read.missing, read.seconds, read.tasks, read.versions) == (1, 120.0, [600], ["0.1.0 abc"])
 
 
 def test_published_values_stand_while_nothing_is_finished(results):
     table(results, [row("m", ["m-0"], published=[{"shot": 5, "mean": 47.58, "ci95": None}]), row("n", ["n-0"])])
     (read,) = read_tables(results)
-    assert [(r.label, dict(r.scores), r.published[5].mean) for r in read.rows] == [("m", {}, 47.58)]
+    first, second = read.lines
+    assert (first.heads, first.beside("", 5), second.beside("", 5)) == ([], (47.58, 0.0), None)
     assert read.missing == 2
 
 
@@ -75,7 +76,7 @@ def test_other_measures_are_means_over_seeds(results):
     cell(results, "p-1", queries=None, means={}, measures={"distance": 3.0, "note": "words"})
     table(results, [row("p", ["p-0", "p-1"])])
     (read,) = read_tables(results)
-    assert read.measures == (("p", {"distance": 2.0, "mean of 2 accuracies": 0.75}),)
+    assert read.lines[0].measures == {"distance": 2.0, "mean of 2 accuracies": 0.75}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"format": 2}'])
