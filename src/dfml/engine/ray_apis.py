@@ -17,7 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
 
 import dfml
-from dfml.apis.blackbox import BlackBox, gather, innermost, prepare, reach, release, stream
+from dfml.apis.blackbox import BlackBox, gather, innermost, prepare, reach, release, rest, stream
 from dfml.apis.http import Host
 from dfml.apis.remote import RemoteApi
 from dfml.engine.parcel import Parcel, pack
@@ -80,6 +80,14 @@ class Asker:
         """Nobody wants the rest of what `call` asked for: send no more."""
         self._unwanted.add(call)
 
+    def rest(self, name: str) -> None:
+        """Give back what the API needs only while it is asked."""
+        if self._turns[name].acquire(blocking=False):  # else somebody asks it again already
+            try:
+                rest(self._open(name))
+            finally:
+                self._turns[name].release()
+
     def close(self, name: str) -> None:
         """Nobody waits for this API any longer."""
         release(self._open(name))
@@ -87,7 +95,8 @@ class Asker:
     def _open(self, name: str) -> BlackBox:
         with self._opening:
             if name not in self._apis:
-                self._apis[name] = api = self._parcels.pop(name).open()
+                self._apis[name] = api = self._parcels[name].open()
+                del self._parcels[name]
                 inner = innermost(api)
                 if isinstance(inner, RemoteApi):
                     inner.host = self._hosts.setdefault(inner.host.origin, inner.host)
@@ -136,11 +145,15 @@ class Share:
             if self._actor is actor:
                 self._end()
 
+    def tell(self, what: str, *about: Any) -> None:
+        """Tell the actor to `drop`, `rest` or `close`, if there is one, and do not wait for it."""
+        if (actor := self._actor) is not None:
+            _control(getattr(actor, what)).remote(*about)
+
     def hush(self, name: str) -> None:
         """The run ends: nobody waits any longer, neither for the API of that name nor for a process to start."""
         self._stopped.set()
-        if (actor := self._actor) is not None:
-            _control(actor.close).remote(name)
+        self.tell("close", name)
 
     def close(self) -> None:
         """End the process."""
@@ -212,6 +225,10 @@ class Elsewhere:
         if error is not None:
             raise error
 
+    def rest(self) -> None:
+        """Give back what the API needs only while it is asked."""
+        self._share.tell("rest", self.spec.name)
+
     def close(self) -> None:
         """End all waiting for this API."""
         self._share.hush(self.spec.name)
@@ -237,7 +254,7 @@ class Elsewhere:
             raise self._lost(error) from None
         finally:
             if not over:
-                _control(actor.drop).remote(call)
+                self._share.tell("drop", call)
 
     def _lost(self, error: RayError) -> Lost:
         return Lost(f"{self.spec.name}: the process that asked it on a Ray node was lost ({_first_line(error)})")
