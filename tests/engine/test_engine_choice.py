@@ -46,7 +46,7 @@ def test_without_ray_every_verb_says_how_to_install_it(verb, tmp_path, tiny_zoo,
 
 
 def test_the_white_box_stays_at_home(tiny_zoo, tmp_path):
-    with pytest.raises(ConfigError, match="white-box works on the APIs' weights .* --engine local"):
+    with pytest.raises(ConfigError, match=r"white-box works on the APIs' weights .* --engine local"):
         dfml.learn(tiny_zoo, tmp_path / "run", method="white-box", engine="ray")
 
 

@@ -79,7 +79,10 @@ def _run(program: _Program, images: Tensor) -> Tensor:
 
 def _open(path: Path, content: bytes | None) -> _Program:
     file = path if content is None else io.BytesIO(content)
-    if not is_zipfile(file):  # of which torch would also tell standard error
+    whole = is_zipfile(file)
+    if isinstance(file, io.BytesIO):
+        file.seek(0)
+    if not whole:  # of which torch would also tell standard error
         raise ConfigError(f"{path}: not a readable .pt2 file of torch.export (it is no archive)")
     try:
         program = torch.export.load(file)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from ray import cloudpickle
 
@@ -45,19 +45,12 @@ class Parcel:
 def pack(api: BlackBox) -> Parcel:
     """`api` with its files and secrets inside, wrappers and all."""
     name, content = api.spec.name, io.BytesIO()
-    pickler: Any = cloudpickle.Pickler(content)
-    ways: dict[type, Callable[[Any], tuple[Any, ...]]] = {
-        OnnxApi: _with_file,
-        ExportedApi: _with_file,
-        Secret: lambda secret: (Secret, (secret.reveal(),)),  # only here; any other pickle refuses
-    }
-    pickler.dispatch_table = ChainMap(ways, pickler.dispatch_table)
     inner = innermost(api)
     module = _own_module(inner.function) if isinstance(inner, FunctionApi) else None
     if module is not None:
         cloudpickle.register_pickle_by_value(module)
     try:
-        pickler.dump(api)
+        _Pickler(content).dump(api)
     except Exception as error:  # pickling asks the objects themselves, which raise what they like
         raise ConfigError(
             f"{name}: it cannot be sent to another machine ({type(error).__name__}: {error}); use --engine local, or "
@@ -72,6 +65,15 @@ def pack(api: BlackBox) -> Parcel:
 def _with_file(api: OnnxApi | ExportedApi) -> tuple[Any, ...]:
     content = api.path.read_bytes() if api.content is None else api.content
     return copyreg.__newobj__, (type(api),), api.__getstate__() | {"content": content}  # type: ignore[attr-defined]
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Takes along what other pickles leave behind: files, and secrets, which go into no other."""
+
+    dispatch_table: ClassVar = ChainMap(
+        {OnnxApi: _with_file, ExportedApi: _with_file, Secret: lambda secret: (Secret, (secret.reveal(),))},
+        cloudpickle.Pickler.dispatch_table,
+    )
 
 
 def _own_module(function: Callable[..., Any]) -> ModuleType | None:
