@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import diary_server
 import numpy as np
 import pytest
 import torch
-from engine_cluster import cluster_of
 
 import dfml
 from dfml.apis.blackbox import ApiSpec
@@ -163,9 +163,9 @@ def test_servers_that_no_node_can_reach_are_one_sentence(cluster, tmp_path):
 
 
 def test_what_cannot_travel_is_one_sentence(cluster, tmp_path):
-    file = open(os.devnull)  # noqa: SIM115
-    api = FunctionApi(lambda images: file.read(), ApiSpec(name="bound", classes=("a", "b"), image=(3, 16, 16)))
-    with file, pytest.raises(ConfigError, match=r"bound: it cannot be sent to another machine .* --engine local"):
+    lock = threading.Lock()
+    api = FunctionApi(lambda images: lock.acquire(), ApiSpec(name="bound", classes=("a", "b"), image=(3, 16, 16)))
+    with pytest.raises(ConfigError, match=r"bound: it cannot be sent to another machine .* --engine local"):
         dfml.learn([api], tmp_path / "run", settings=SMALL, engine="ray")
 
 
@@ -201,45 +201,21 @@ def test_a_killed_process_is_replaced_until_that_is_hopeless(cluster, tmp_path, 
     assert not failed, "an API that fails is tried once more when the others are done"
 
 
-def test_a_node_dies_in_the_middle_and_nothing_on_file_is_asked_again(tmp_path):
-    apis = 4
-    with diary_server.serving() as (_, url):
-        path = diary_server.manifest(tmp_path, url, apis, "limits.images_per_request = 2")
-        calm = dfml.learn(path, tmp_path / "local", settings=SMALL, budget=60 * apis)
-    with cluster_of(2) as cluster, diary_server.serving(0.1, tmp_path / "run") as (diary, url):
-        path = diary_server.manifest(tmp_path, url, apis, "limits.images_per_request = 2", "limits.concurrency = 2")
-
-        def kill(number):
-            if number == 30:
-                cluster.remove_node(cluster.workers[0], allow_graceful=False)
-
-        diary.on_request = kill
-        away = dfml.learn(path, tmp_path / "run", settings=SMALL, budget=60 * apis, engine="ray")
-    assert same(calm, away)
-    assert diary.twice == [], "an answer on file was asked for again"
-    doubt = 0
-    for name, (queries, in_doubt) in bill(tmp_path / "run").items():
-        assert queries == 60 == len(diary.asked[name])
-        assert diary.answered(name) - queries <= in_doubt <= 60, "answers were lost that are not in doubt"
-        doubt += in_doubt
-    assert doubt > 0, "the node had requests under way"
-
-
 def test_the_command_joins_a_cluster_by_its_address(cluster, tiny_zoo, tmp_path):
     command = [sys.executable, "-m", "dfml", "learn", str(tiny_zoo), "--engine", "ray", "--address", cluster.address]
     command += [word for setting in SMALL for word in ("--set", setting)] + ["--out", str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "is learned, from 180 queries" in done.stdout
-    assert done.stderr == ""
+    assert done.stderr.strip() == ""
 
 
-def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path, tiny_zoo):
-    command = [sys.executable, "-m", "dfml", "learn", str(tiny_zoo), "--engine", "ray", "--address", "127.0.0.1:1"]
-    environment = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "1", "RAY_NUM_REDIS_GET_RETRIES": "1"}
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path / "run")], capture_output=True, text=True, env=environment, check=False
-    )
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "somewhere"])
+def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path, tiny_zoo, address):
+    command = [sys.executable, "-m", "dfml", "learn", str(tiny_zoo), "--engine", "ray", "--address", address]
+    done = subprocess.run([*command, "--out", str(tmp_path / "run")], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "there is no Ray cluster to join at 127.0.0.1:1" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr.strip().startswith(
+        ("dfml: there is no Ray cluster to join at 127", "dfml: somewhere is no address")
+    )
+    assert done.stderr.strip().count("\n") == 0

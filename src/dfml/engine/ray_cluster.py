@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -27,6 +28,8 @@ def open_cluster(address: str | None) -> Iterator["Cluster"]:
     """The cluster at `address`, or one of this machine's cores that ends with us."""
     ours = not ray.is_initialized()
     if ours:
+        if address is not None:
+            _knock(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # dfml tells nobody what it does
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the way of the future, without a warning
         alone = {} if address else {"num_cpus": cores(), "object_store_memory": STORE_BYTES, "include_dashboard": False}
@@ -45,6 +48,21 @@ def open_cluster(address: str | None) -> Iterator["Cluster"]:
     finally:
         if ours:
             ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """`ConfigError` if nobody listens at `address`, of which Ray itself would die."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigError(
+            f"{address} is no address of a Ray cluster; expected host:port, such as 10.0.0.1:6379, or auto"
+        )
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"there is no Ray cluster to join at {address} ({error}); see that it runs there") from None
 
 
 class Cluster:
