@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import sys
+import types
 
 import pytest
 import torch
@@ -42,6 +44,15 @@ def die(item, report):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _work_travels():
+    """Nodes do not look into the folder of this file."""
+    cloudpickle = pytest.importorskip("ray.cloudpickle", reason="NO RAY: install the extra, or run `make test-ray`")
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
 def test_every_item_is_worked_on_in_another_process_of_one_thread_and_reported(cluster):
     with open_engine("ray") as engine:
         assert engine.workers == 2
@@ -63,6 +74,17 @@ def test_failures_arrive_as_themselves(cluster):
             list(engine.side_by_side(blunder, [1]))
 
 
+def test_nodes_without_dfml_are_one_sentence(cluster, monkeypatch):
+    """As a node without our code sees it: work from a module that it cannot import."""
+    monkeypatch.setattr(square, "__module__", "dfml_of_the_future")
+    future = types.ModuleType("dfml_of_the_future")
+    future.square = square
+    monkeypatch.setitem(sys.modules, "dfml_of_the_future", future)
+    sentence = r"a Ray node cannot run dfml .*on all machines"
+    with open_engine("ray") as engine, pytest.raises(ConfigError, match=sentence):
+        list(engine.side_by_side(square, [1]))
+
+
 def test_a_lost_worker_is_replaced_until_that_is_hopeless(cluster, tmp_path):
     with open_engine("ray") as engine:
         events = list(engine.side_by_side(die_once, [tmp_path / "a", tmp_path / "b"]))
@@ -75,9 +97,7 @@ def files(folder):
     return {file.relative_to(folder): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
-def test_a_zoo_has_the_same_bits_and_nobody_else_needs_its_data(cluster, tiny_zoo, tmp_path, monkeypatch):
-    """The nodes were started before, so they look for the data set's cache elsewhere, and would have to make it."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_a_zoo_has_the_same_bits(cluster, tiny_zoo, tmp_path):
     config = ZooConfig(apis=3, way=3, width=4, epochs=1, images_per_class=10)
     with open_engine("ray") as engine:
         list(build_zoo(tmp_path / "zoo", config, engine=engine))

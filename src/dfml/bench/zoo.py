@@ -122,7 +122,7 @@ def build_zoo(
     (folder / "apis").mkdir(parents=True, exist_ok=True)
     missing = [job for job in jobs if job.name not in entries]
     yield ZooStarted(tuple(job.name for job in missing), len(jobs))
-    for event in (engine or Local()).side_by_side(train_api, missing, workers=workers, equip=_with_lesson):
+    for event in (engine or Local()).side_by_side(train_api, missing, workers=workers, equip=equip):
         name = missing[event.index].name
         if isinstance(event, Progress):
             yield ApiProgress(name, event.done)
@@ -179,7 +179,8 @@ def _lesson(job: Job) -> Lesson:
     )
 
 
-def _with_lesson(job: Job) -> Job:
+def equip(job: Job) -> Job:
+    """`job` for a worker that cannot read the data set."""
     return job._replace(lesson=_lesson(job))
 
 

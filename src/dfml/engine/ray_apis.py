@@ -22,6 +22,7 @@ from dfml.apis.http import Host
 from dfml.apis.remote import RemoteApi
 from dfml.engine.parcel import Parcel, pack
 from dfml.engine.pool import use_one_core
+from dfml.engine.ray_errors import cause_of, check_begun, first_line
 from dfml.errors import ConfigError, DfmlError, Lost, Unreachable
 
 Pixels = NDArray[np.uint8] | NDArray[np.float32]
@@ -128,13 +129,13 @@ class Share:
                     ray.get(self._actor.ready.remote(), timeout=1.0)
                     self._proven = True
                 except RayTaskError as error:
-                    raise error.cause from None
+                    raise cause_of(error) from None
                 except RayError as error:
                     if time.monotonic() > ends:
-                        raise Unreachable(f"Ray starts no process on any node ({_first_line(error)})") from None
+                        raise Unreachable(f"Ray starts no process on any node ({first_line(error)})") from None
                     if not isinstance(error, GetTimeoutError):  # else it is still being started
                         # Ray takes a while to see that a node is gone, and may until then have chosen that one.
-                        _explain_failed_start(error)
+                        check_begun(error)
                         self._end()
                         self._stopped.wait(0.2)
             return self._actor
@@ -247,7 +248,7 @@ class Elsewhere:
             over = True
         except RayTaskError as error:
             over = True
-            raise error.cause from None
+            raise cause_of(error) from None
         except RayError as error:
             over = True
             self._share.lost(actor)
@@ -257,22 +258,9 @@ class Elsewhere:
                 self._share.tell("drop", call)
 
     def _lost(self, error: RayError) -> Lost:
-        return Lost(f"{self.spec.name}: the process that asked it on a Ray node was lost ({_first_line(error)})")
+        return Lost(f"{self.spec.name}: the process that asked it on a Ray node was lost ({first_line(error)})")
 
 
 def _control(method: Any) -> Any:
     """`method` of an actor in a thread that is always free for it."""
     return method.options(concurrency_group="control")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".")
-
-
-def _explain_failed_start(error: RayError) -> None:
-    """Raise `ConfigError` if an actor could not even be made, for a reason that will not pass."""
-    if getattr(error, "actor_init_failed", False):
-        reason = str(error).strip().split("\n")[-1]
-        raise ConfigError(
-            f"a Ray node cannot start dfml ({reason}); install dfml {dfml.__version__} on all machines of the cluster"
-        )

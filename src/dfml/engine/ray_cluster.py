@@ -14,6 +14,7 @@ from dfml.engine import ray_work
 from dfml.engine.choice import WAITING, as_it_is
 from dfml.engine.pool import Finished, Progress, Report, cores
 from dfml.engine.ray_apis import Elsewhere, Post, Share
+from dfml.engine.ray_errors import first_line
 from dfml.errors import ConfigError
 
 Item = TypeVar("Item")
@@ -36,9 +37,8 @@ def open_cluster(address: str | None) -> Iterator["Cluster"]:
         try:
             ray.init(address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **alone)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
-            reason = str(error).strip().split("\n")[0].rstrip(".")
             where = f"there is no Ray cluster to join at {address}" if address else "Ray cannot be started here"
-            raise ConfigError(f"{where} ({reason}); see that it runs with this Ray and Python version") from None
+            raise ConfigError(f"{where} ({first_line(error)}); see that Ray and Python are the same there") from None
     try:
         cluster = Cluster()
         try:

@@ -11,6 +11,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from dfml.engine.pool import Finished, Progress, Report, use_one_core
+from dfml.engine.ray_errors import cause_of, first_line
 from dfml.errors import DfmlError
 
 Item = TypeVar("Item")
@@ -47,15 +48,14 @@ def side_by_side(
             try:
                 told = ray.get(next(one))
             except RayTaskError as error:  # a mistake of ours, as it was raised there
-                raise error.cause from None
+                raise cause_of(error) from None
             except RayError as error:
                 del running[one]
                 losses[index] += 1
                 if losses[index] == LOSSES:
-                    reason = str(error).strip().split("\n")[0].rstrip(".")
                     raise DfmlError(
-                        f"a Ray worker was lost {LOSSES} times in a row ({reason}), perhaps for want of memory; "
-                        "run again to resume"
+                        f"a Ray worker was lost {LOSSES} times in a row ({first_line(error)}), perhaps for want of "
+                        "memory; run again to resume"
                     ) from None
                 waiting.appendleft(index)
                 continue
