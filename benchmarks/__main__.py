@@ -6,7 +6,18 @@ import json
 import platform
 from pathlib import Path
 
-NAMES = ("zoo_training", "onnx_api", "ledger", "recovery_step", "meta_step", "prior", "server")
+NAMES = (
+    "zoo_training",
+    "onnx_api",
+    "stack",
+    "ledger",
+    "recovery_step",
+    "meta_step",
+    "evaluation",
+    "prior",
+    "server",
+    "growth",
+)
 
 
 def main() -> None:

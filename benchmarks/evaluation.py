@@ -18,11 +18,11 @@ import torch
 import torch.nn.functional as F
 
 from dfml.bench.metatest import Protocol, draw_tasks, meta_test
-from dfml.engine.pool import cores
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
 from dfml.nets.functional import MEAN, STD, Net
 from dfml.rng import stream
+from dfml.runtime import cores
 
 GOAL = 2.0
 SPEC = NetSpec()

@@ -1,6 +1,7 @@
 """How cost and memory grow with APIs and with queries: chorus on tiny APIs, each setting in a process of its own.
 
-    python -m benchmarks.growth [--out results/growth.json] [--plot docs/growth.svg]
+    python -m benchmarks growth --out results/benchmarks.json
+    python -m benchmarks.growth --plot docs/growth.svg         draws what stands in results/benchmarks.json
 
 10, 100 and 1,000 APIs of 250 queries, then 100 APIs of 250, 1,000 and 4,000. What is timed is asking (every answer in
 its ledger); distilling has as many steps as it is told, whatever there is to learn, so its seconds a step are given
@@ -120,11 +121,42 @@ def run() -> dict[str, Any]:
     }
 
 
+def plot(found: dict[str, Any], file: Path) -> None:
+    """Seconds and memory over the number of answers, once for more APIs and once for more queries."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    for place, (cost, title) in enumerate(
+        (("asking_seconds", "seconds of asking"), ("peak_memory_mb", "peak memory, MB")), start=1
+    ):
+        axes = figure.add_subplot(1, 2, place)
+        for label, marker in (("by apis", "o"), ("by queries", "s")):
+            rows = found[label]
+            answers = [row["apis"] * row["queries"] for row in rows]
+            axes.plot(answers, [row[cost] for row in rows], marker=marker, label=f"more {label.removeprefix('by ')}")
+        axes.set_xscale("log")
+        if cost == "asking_seconds":
+            first = found["by apis"][0]
+            start = first["apis"] * first["queries"]
+            ends = (start, 100 * start)
+            line = [first[cost] * end / start for end in ends]
+            axes.plot(ends, line, linestyle=":", color="grey", label="a line through the first point")
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set(title=title, xlabel="answers (APIs times queries)")
+        axes.legend(fontsize=8)
+    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--plot", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    if arguments.measure:
+    if arguments.plot:
+        plot(json.loads(Path("results/benchmarks.json").read_text())["benchmarks"]["growth"], arguments.plot)
+    elif arguments.measure:
         manifest, queries, out = arguments.measure
         print(json.dumps(learn(Path(manifest), int(queries), Path(out))))
     else:

@@ -49,7 +49,8 @@ def train_one(seed: int, report: object) -> float:
 
 def ours() -> float:
     """Seconds for all APIs on all cores; starting the workers, once for a whole zoo, is not counted."""
-    from dfml.engine.pool import Finished, cores, side_by_side
+    from dfml.engine.pool import Finished, side_by_side
+    from dfml.runtime import cores
 
     workers = min(cores(), APIS)
     events = side_by_side(train_one, list(range(APIS)), workers=workers)

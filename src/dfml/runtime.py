@@ -1,12 +1,31 @@
-"""The process itself: an allocator that keeps its pages, and how much memory it took."""
+"""The process itself: its cores, an allocator that keeps its pages, and how much memory it took."""
 
 import ctypes
+import os
 import resource
 import sys
 from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # from <malloc.h>
 _HUGE = 2**31 - 1
+_alone = True
+
+
+def cores() -> int:
+    """The cores this process may use; one that works beside others has one, the rest are theirs."""
+    if not _alone:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def work_beside_others() -> None:
+    """Make this process one of several that share the machine's cores: single-threaded, with our allocator."""
+    global _alone
+    import torch
+
+    _alone = False
+    keep_freed_memory()
+    torch.set_num_threads(1)
 
 
 def keep_freed_memory() -> bool:

@@ -91,6 +91,12 @@ def test_it_travels_to_another_process(file: Path, images: Tensor) -> None:
         assert torch.equal(pool.submit(api, images).result(), here)
 
 
+def test_the_number_of_threads_does_not_change_a_bit(file: Path, rng: torch.Generator) -> None:
+    spec = OnnxApi(file).spec
+    many = torch.rand(200, *spec.image, generator=rng)
+    assert torch.equal(OnnxApi(file, threads=1)(many), OnnxApi(file, threads=3)(many))
+
+
 def test_it_answers_the_same_after_a_rest(file: Path, images: Tensor) -> None:
     api = OnnxApi(file)
     before = api(images)

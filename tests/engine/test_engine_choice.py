@@ -14,8 +14,8 @@ from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger import Ledger, Metered
 from dfml.cli import main
 from dfml.engine.choice import Local, open_engine
-from dfml.engine.pool import cores
 from dfml.errors import BudgetExceeded, ConfigError, DfmlError, Lost
+from dfml.runtime import cores
 
 SPEC = ApiSpec(name="dim", classes=("dark", "bright"), image=(1, 2, 2))
 

@@ -12,8 +12,9 @@ import torch
 from dfml.bench.zoo import ZooConfig, build_zoo
 from dfml.cli import main
 from dfml.engine.choice import open_engine
-from dfml.engine.pool import Finished, Progress, cores
+from dfml.engine.pool import Finished, Progress
 from dfml.errors import ConfigError, DfmlError
+from dfml.runtime import cores
 
 pytestmark = pytest.mark.ray
 

@@ -18,10 +18,10 @@ import dfml
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.function import FunctionApi
 from dfml.apis.ledger import spending
-from dfml.engine.pool import cores
 from dfml.errors import Unreachable
 from dfml.events import ApiFailed, Step
 from dfml.recovery import pool
+from dfml.runtime import cores
 
 KILLING = Path(__file__).with_name("killing_remote.py")
 FAULTS = ("--fail-rate", "0.2", "--hang-ms", "20000", "--fail-seed", "1")

@@ -3,7 +3,9 @@
 import json
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, ask
 from dfml.errors import ApiError, ConfigError
+from dfml.runtime import cores
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 Arrange = Callable[[Pixels], Pixels]
@@ -29,9 +32,10 @@ class OnnxApi:
     forgot its softmax; `arrange` says what it wants images to look like. Without `spec`, name and classes are those
     that `export_onnx` wrote into the file, or numbers.
 
-    Images go through in small batches, whose maps stay near the processor: 32 at a time is faster than 256.
-    The session is opened at the first query and anew in every process, so the object travels to workers by pickle or
-    fork.
+    Images go through in small batches, whose maps stay near the processor: 32 at a time is faster than 256. Each batch
+    is computed by one thread, `threads` of them at once (by default as many as there are cores), so what comes out does
+    not depend on their number. The session is opened at the first query and anew in every process, so the object
+    travels to workers by pickle or fork.
     """
 
     def __init__(
@@ -39,7 +43,7 @@ class OnnxApi:
         path: str | Path,
         spec: ApiSpec | None = None,
         *,
-        threads: int = 1,
+        threads: int | None = None,
         batch: int = 32,
         logits: bool = False,
         arrange: Arrange | None = None,
@@ -50,7 +54,7 @@ class OnnxApi:
         self.content: bytes | None = None
         """the file itself, where the API has travelled to a machine that may not have it"""
         self._opened: tuple[int, _Session] | None = None
-        self.spec = spec if spec is not None else _own_spec(_open(self.path, threads), self.path)
+        self.spec = spec if spec is not None else _own_spec(_open(self.path), self.path)
 
     def __call__(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
@@ -64,7 +68,9 @@ class OnnxApi:
         pixels = pixels.astype(session.dtype, copy=False)
         step = session.batch or self.batch
         try:
-            parts = [session.run(pixels[i : i + step]) for i in range(0, len(pixels), step)]
+            parts = _side_by_side(
+                session.run, [pixels[i : i + step] for i in range(0, len(pixels), step)], self.threads
+            )
         except Exception as error:  # onnxruntime raises a dozen types that share no base
             raise ApiError(f"{self.spec.name}: {self.path} failed: {_first_line(error)}") from error
         answer = torch.from_numpy(np.concatenate(parts))
@@ -73,7 +79,7 @@ class OnnxApi:
     def _session(self) -> "_Session":
         # A forked child must not use its parent's session, whose threads did not come along.
         if self._opened is None or self._opened[0] != os.getpid():
-            session = _open(self.path, self.threads, self.content)
+            session = _open(self.path, self.content)
             _check(session, self.spec, self.path, self.arrange)
             self._opened = os.getpid(), session
         return self._opened[1]
@@ -107,13 +113,27 @@ class _Session:
         return scores[:count]
 
 
-def _open(path: Path, threads: int, content: bytes | None = None) -> _Session:
+def _side_by_side(work: Callable[[Pixels], Pixels], batches: list[Pixels], threads: int | None) -> list[Pixels]:
+    # onnxruntime's own threads would share each layer of a batch, and spin in between on cores that others need.
+    threads = min(threads or cores(), len(batches))
+    if threads == 1:
+        return [work(batch) for batch in batches]
+    return list(_pool(os.getpid(), threads).map(work, batches))
+
+
+@cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Shared by all files of a process; a forked child needs its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="onnx")
+
+
+def _open(path: Path, content: bytes | None = None) -> _Session:
     try:
         onnxruntime = import_module("onnxruntime")
     except ImportError as error:
         raise ConfigError(f"{path}: ONNX files need onnxruntime; run pip install 'dfml[onnx]'") from error
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.intra_op_num_threads, options.inter_op_num_threads = 1, 1
     options.log_severity_level = 4  # what goes wrong is raised; nothing is printed
     try:
         session = onnxruntime.InferenceSession(content or path, options, providers=["CPUExecutionProvider"])

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 APIS, IMAGES = 3, 50
 """APIs looked at, and images of each"""
 WINDOW, C1, C2 = 7, 0.01**2, 0.03**2
-CHUNK = 8
-"""images compared with all others at once"""
+UNBIASED = WINDOW**2 / (WINDOW**2 - 1)
 
 
 class Nearest(NamedTuple):
@@ -49,8 +48,9 @@ def nearest_pixels(images: Tensor, among: Tensor) -> Nearest:
 
 def nearest_ssim(images: Tensor, among: Tensor) -> Nearest:
     """By SSIM, the largest."""
-    parts = [torch.stack([ssim(image, among) for image in part]).max(1) for part in images.split(CHUNK)]
-    return Nearest(torch.cat([part.values for part in parts]), torch.cat([part.indices for part in parts]))
+    others = _windows(among)
+    best = [_similarity(_windows(image[None]), others).max(0) for image in images]
+    return Nearest(torch.stack([one.values for one in best]), torch.stack([one.indices for one in best]))
 
 
 def ssim(image: Tensor, others: Tensor) -> Tensor:
@@ -58,18 +58,31 @@ def ssim(image: Tensor, others: Tensor) -> Tensor:
 
     Wang et al. 2004 with a flat 7 x 7 window and sample covariances, over whole windows only, mean over channels.
     """
+    return _similarity(_windows(image[None]), _windows(others))
 
-    def mean(x: Tensor) -> Tensor:
-        return F.avg_pool2d(x, WINDOW, stride=1)
 
-    one = image.unsqueeze(0)
-    unbiased = WINDOW**2 / (WINDOW**2 - 1)
-    mean_a, mean_b = mean(one), mean(others)
-    var_a = (mean(one * one) - mean_a**2) * unbiased
-    var_b = (mean(others * others) - mean_b**2) * unbiased
-    covariance = (mean(one * others) - mean_a * mean_b) * unbiased
-    likeness = (2 * mean_a * mean_b + C1) * (2 * covariance + C2)
-    return (likeness / ((mean_a**2 + mean_b**2 + C1) * (var_a + var_b + C2))).mean((1, 2, 3))
+class _Windows(NamedTuple):
+    """Images, and mean and variance of every window in them."""
+
+    images: Tensor
+    mean: Tensor
+    variance: Tensor
+
+
+def _windows(images: Tensor) -> _Windows:
+    mean = _mean(images)
+    return _Windows(images, mean, (_mean(images * images) - mean**2) * UNBIASED)
+
+
+def _mean(x: Tensor) -> Tensor:
+    """Over every window, columns first: 14 additions instead of 49."""
+    return F.avg_pool2d(F.avg_pool2d(x, (WINDOW, 1), stride=1), (1, WINDOW), stride=1)
+
+
+def _similarity(a: _Windows, b: _Windows) -> Tensor:
+    covariance = (_mean(a.images * b.images) - a.mean * b.mean) * UNBIASED
+    likeness = (2 * a.mean * b.mean + C1) * (2 * covariance + C2)
+    return (likeness / ((a.mean**2 + b.mean**2 + C1) * (a.variance + b.variance + C2))).mean((1, 2, 3))
 
 
 def measure_privacy(cell: Cell, run: Path, zoos: "Zoos", data: Path | None, out: Path) -> dict[str, float]:

@@ -6,8 +6,9 @@ from typing import Protocol, TypeVar
 
 from dfml.apis.blackbox import BlackBox
 from dfml.config import nearest
-from dfml.engine.pool import Finished, Progress, Report, cores, side_by_side
+from dfml.engine.pool import Finished, Progress, Report, side_by_side
 from dfml.errors import ConfigError
+from dfml.runtime import cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

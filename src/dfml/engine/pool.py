@@ -1,7 +1,6 @@
 """Independent pieces of work side by side: one single-threaded process for each core."""
 
 import multiprocessing
-import os
 import queue
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ from multiprocessing.queues import Queue
 from typing import Generic, TypeVar
 
 from dfml.errors import DfmlError
+from dfml.runtime import cores, work_beside_others
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,14 +36,6 @@ class Finished(Generic[Result]):
 
 
 _reports: "Queue[Progress] | None" = None
-_sibling = False
-
-
-def cores() -> int:
-    """The cores this process may use; a worker of `side_by_side` has one, the others are its siblings'."""
-    if _sibling:
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def side_by_side(
@@ -96,22 +88,10 @@ def _drain(reports: "Queue[Progress]") -> Iterator[Progress]:
             return
 
 
-def use_one_core() -> None:
-    """Make this process one of many that work side by side."""
-    global _sibling
-    import torch
-
-    from dfml.runtime import keep_freed_memory
-
-    _sibling = True
-    keep_freed_memory()
-    torch.set_num_threads(1)
-
-
 def _start_worker(reports: "Queue[Progress]") -> None:
     global _reports
     _reports = reports
-    use_one_core()
+    work_beside_others()
 
 
 def _run(work: Callable[[Item, Report], Result], item: Item, index: int) -> tuple[Result, int]:

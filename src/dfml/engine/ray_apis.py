@@ -1,4 +1,4 @@
-"""APIs asked on Ray nodes: each is held by one process there, and answers stream back as they come."""
+"""Stand-ins for APIs that are asked on Ray nodes. A process that is lost is replaced; its debts are told."""
 
 import hashlib
 import itertools
@@ -11,21 +11,17 @@ from typing import Any
 import numpy as np
 import ray
 import torch
-from numpy.typing import NDArray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
 
 import dfml
-from dfml.apis.blackbox import BlackBox, gather, innermost, prepare, reach, release, rest, stream
-from dfml.apis.http import Host
-from dfml.apis.remote import RemoteApi
-from dfml.engine.parcel import Parcel, pack
-from dfml.engine.pool import use_one_core
+from dfml.apis.blackbox import BlackBox, gather, prepare
+from dfml.engine.parcel import pack
+from dfml.engine.ray_asker import Asker
 from dfml.engine.ray_errors import cause_of, check_begun, first_line
-from dfml.errors import ConfigError, DfmlError, Lost, Unreachable
+from dfml.errors import DfmlError, Lost, Unreachable
 
-Pixels = NDArray[np.uint8] | NDArray[np.float32]
 PIECE = 256
 """Images travel in multiples of so many: a multiple of every backend's own batch, so that batches stay as they are."""
 PIECE_BYTES = 16 << 20
@@ -33,77 +29,6 @@ KEPT_BYTES = 32 << 20
 """of 8-bit images that stay in the object store for the next API that is asked about them"""
 STARTING = 300.0
 """seconds in which a process can be started somewhere, or we give up"""
-
-
-class Asker:
-    """An actor: a process on a node that holds some APIs and asks each for one caller at a time."""
-
-    def __init__(self, version: str, successor: bool, *parcels: Parcel) -> None:
-        use_one_core()
-        self._version, self._successor = version, successor
-        self._parcels = {parcel.name: parcel for parcel in parcels}
-        self._turns = {parcel.name: threading.Lock() for parcel in parcels}
-        self._opening = threading.Lock()
-        self._apis: dict[str, BlackBox] = {}
-        self._hosts: dict[str, Host] = {}  # APIs of one server share its connections
-        self._unwanted = set[int]()
-
-    def ready(self) -> None:
-        """Return when this process is up, if it is of the caller's version."""
-        if self._version != dfml.__version__:
-            raise ConfigError(
-                f"a Ray node has dfml {dfml.__version__}, and here is {self._version}; install the same on all machines"
-            )
-
-    def ask(self, name: str, call: int, sent: Pixels) -> Iterator[tuple[list[int], NDArray[np.float32]] | DfmlError]:
-        """Rows of the images and the answers (m, k) to them, as they arrive; at the end the error, if there was one."""
-        images = torch.from_numpy(sent.astype(np.float32))  # a copy: what comes from the object store is read-only
-        if sent.dtype == np.uint8:
-            images /= 255
-        with self._turns[name]:
-            try:
-                for rows, scores in stream(self._open(name), images):
-                    if call in self._unwanted:
-                        return
-                    yield list(rows), scores.cpu().numpy()
-            except DfmlError as error:
-                yield error
-
-    def reach(self, name: str) -> DfmlError | None:
-        """Why the API's server does not answer, if so."""
-        try:
-            reach(self._open(name))
-        except DfmlError as error:
-            return error
-        return None
-
-    def drop(self, call: int) -> None:
-        """Nobody wants the rest of what `call` asked for: send no more."""
-        self._unwanted.add(call)
-
-    def rest(self, name: str) -> None:
-        """Give back what the API needs only while it is asked."""
-        if self._turns[name].acquire(blocking=False):  # else somebody asks it again already
-            try:
-                rest(self._open(name))
-            finally:
-                self._turns[name].release()
-
-    def close(self, name: str) -> None:
-        """Nobody waits for this API any longer."""
-        release(self._open(name))
-
-    def _open(self, name: str) -> BlackBox:
-        with self._opening:
-            if name not in self._apis:
-                self._apis[name] = api = self._parcels[name].open()
-                del self._parcels[name]
-                inner = innermost(api)
-                if isinstance(inner, RemoteApi):
-                    inner.host = self._hosts.setdefault(inner.host.origin, inner.host)
-                    if self._successor:
-                        inner.gate.take_over()
-            return self._apis[name]
 
 
 class Share:

@@ -12,10 +12,11 @@ import ray
 from dfml.apis.blackbox import BlackBox
 from dfml.engine import ray_work
 from dfml.engine.choice import WAITING, as_it_is
-from dfml.engine.pool import Finished, Progress, Report, cores
+from dfml.engine.pool import Finished, Progress, Report
 from dfml.engine.ray_apis import Elsewhere, Post, Share
 from dfml.engine.ray_errors import first_line
 from dfml.errors import ConfigError
+from dfml.runtime import cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

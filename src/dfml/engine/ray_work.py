@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from dfml.engine.pool import Finished, Progress, Report, use_one_core
+from dfml.engine.pool import Finished, Progress, Report
 from dfml.engine.ray_errors import cause_of, first_line
 from dfml.errors import DfmlError
+from dfml.runtime import work_beside_others
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -76,7 +77,7 @@ def _run(work: Callable[[Any, Report], Any], item: Any) -> Iterator[float | _Out
     told: queue.SimpleQueue[float | _Outcome] = queue.SimpleQueue()
 
     def run() -> None:
-        use_one_core()  # by the thread that computes: OpenMP counts for each by itself
+        work_beside_others()  # by the thread that computes: OpenMP counts for each by itself
         try:
             told.put(_Outcome(work(item, told.put)))
         except BaseException as error:

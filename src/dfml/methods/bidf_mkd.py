@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import BlackBox, rest
-from dfml.engine.pool import cores
 from dfml.episode import EpisodeSpec
 from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
 from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
@@ -31,6 +30,7 @@ from dfml.nets.statistics import batch_statistics, frozen
 from dfml.recovery.choice import recover
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
+from dfml.runtime import cores
 
 CHECKPOINT_SECONDS = 20.0
 RETRY_ITERATIONS = 20

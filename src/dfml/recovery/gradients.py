@@ -12,7 +12,8 @@ Directions are drawn one after another and answers summed one after another, so 
 how many of them share a call.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -114,13 +115,26 @@ def averaged(
     gradient = torch.zeros_like(flat)
     for first in range(0, directions, chunk):
         size = min(chunk, directions - first)
-        weights = torch.stack([_displace(flat, draw(steps[i]), probes[:, i], radius, levels) for i in range(size)])
+        with _one_thread():
+            weights = torch.stack([_displace(flat, draw(steps[i]), probes[:, i], radius, levels) for i in range(size)])
         answers = objective(probes[:, :size].reshape(sides * size, *x.shape))
         rises = (answers[:size] - answers[size:]) / 2 if central else answers - value
-        for step, weight in zip(steps, rises * weights, strict=False):
-            gradient.addcmul_(step, weight[:, None])
+        with _one_thread():
+            for step, weight in zip(steps, rises * weights, strict=False):
+                gradient.addcmul_(step, weight[:, None])
     gradient *= flat.shape[1] / directions
     return Estimate(value, gradient.view_as(x), queries + directions * sides * n)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """For passes over a few megabytes: another thread gains nothing there, and spins on a core the API needs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _displace(x: Tensor, step: Tensor, probes: Tensor, radius: float, levels: int | None) -> Tensor:

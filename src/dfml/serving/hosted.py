@@ -1,5 +1,6 @@
 """The APIs behind the server: degraded as asked for, and limited, each by itself."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -10,8 +11,8 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.apis.degrade import LabelOnly, Quantised, Rounded, TopK, leaders
-from dfml.engine.pool import cores
 from dfml.errors import ConfigError
+from dfml.runtime import cores
 from dfml.serving.faults import FaultConfig, Faults
 from dfml.serving.messages import Refused
 from dfml.serving.stats import Stats
@@ -102,6 +103,17 @@ class Hosted:
         if name not in self.apis:
             raise Refused(404, f"there is no model {name!r}")
         return self.apis[name].spec
+
+    def asked_for(self, path: str, pattern: re.Pattern[str]) -> tuple[ApiSpec, str | None]:
+        """The model that a path names, and what is wanted of it: `pattern` has groups for name, version and that."""
+        found = pattern.fullmatch(path)
+        if not found:
+            raise Refused(404, f"there is no {path}")
+        name, version, what = found.groups()
+        spec = self.spec(name)
+        if version not in (None, "1"):
+            raise Refused(404, f"model {name!r} has no version {version!r}, only '1'")
+        return spec, what
 
     def ask(self, name: str, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]; what cannot be answered is `Refused`."""

@@ -35,20 +35,14 @@ def route(zoo: Hosted, request: Request) -> Reply | Question:
             return reply_json({"ready": True})
         case ("POST", "/v2/repository/index"):
             return reply_json([{"name": name, "version": "1", "state": "READY", "reason": ""} for name in zoo.apis])
-    found = _MODEL.fullmatch(request.path)
-    if not found:
-        raise Refused(404, f"there is no {request.path}")
-    name, version, what = found.groups()
-    spec = zoo.spec(name)
-    if version not in (None, "1"):
-        raise Refused(404, f"model {name!r} has no version {version!r}, only '1'")
+    spec, what = zoo.asked_for(request.path, _MODEL)
     match (request.method, what):
         case ("GET", None):
             return reply_json(metadata(spec))
         case ("GET", "/ready"):
-            return reply_json({"name": name, "ready": True})
+            return reply_json({"name": spec.name, "ready": True})
         case ("POST", "/infer"):
-            return Question(name, lambda: infer(zoo, name, request))
+            return Question(spec.name, lambda: infer(zoo, spec.name, request))
     raise Refused(405, f"{request.method} is not the way to ask for {request.path}")
 
 

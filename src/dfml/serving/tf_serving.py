@@ -18,13 +18,7 @@ _MODEL = re.compile(r"/v1/models/([^/:]+)(?:/versions/([^/:]+))?(/metadata|:pred
 
 def route(zoo: Hosted, request: Request) -> Reply | Question:
     """What `/v1/models/...` asks for."""
-    found = _MODEL.fullmatch(request.path)
-    if not found:
-        raise Refused(404, f"there is no {request.path}")
-    name, version, what = found.groups()
-    spec = zoo.spec(name)
-    if version not in (None, "1"):
-        raise Refused(404, f"model {name!r} has no version {version!r}, only '1'")
+    spec, what = zoo.asked_for(request.path, _MODEL)
     match (request.method, what):
         case ("GET", None):
             fine = {"error_code": "OK", "error_message": ""}
@@ -32,7 +26,7 @@ def route(zoo: Hosted, request: Request) -> Reply | Question:
         case ("GET", "/metadata"):
             return reply_json(metadata(spec))
         case ("POST", ":predict"):
-            return Question(name, lambda: predict(zoo, name, request))
+            return Question(spec.name, lambda: predict(zoo, spec.name, request))
     raise Refused(405, f"{request.method} is not the way to ask for {request.path}")
 
 
