@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import diary_server
@@ -182,6 +183,42 @@ def dying(name, deaths):
         return np.stack([1 - bright, bright], 1)
 
     return FunctionApi(answer, brightness)
+
+
+class Slow:
+    """Answers one image at a time, and writes a line for each."""
+
+    def __init__(self, diary):
+        self.spec, self.diary = ApiSpec(name="slow", classes=("dark", "bright"), image=(1, 2, 2)), diary
+
+    def __call__(self, images):
+        raise AssertionError("it streams")
+
+    def stream(self, images):
+        for row, image in enumerate(images):
+            with open(self.diary, "a") as file:
+                file.write(f"{image.mean():.6f}\n")
+            time.sleep(0.02)
+            yield [row], torch.stack([1 - image.mean(), image.mean()])[None]
+
+
+def test_what_nobody_wants_any_more_is_not_sent(cluster, tmp_path, rng):
+    from ray import cloudpickle
+
+    from dfml.engine.choice import open_engine
+
+    images = torch.rand(500, 1, 2, 2, generator=rng)
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        with open_engine("ray") as engine:
+            (there,) = engine.spread([Slow(tmp_path / "diary")])
+            parts = there.stream(images)
+            next(parts)
+            parts.close()
+            assert torch.equal(there(images[:3])[:, 1], images[:3].mean((1, 2, 3)))  # it has its turn, and its own rows
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert len((tmp_path / "diary").read_text().splitlines()) < 500
 
 
 @pytest.mark.parametrize("deaths", [1, LOSSES])

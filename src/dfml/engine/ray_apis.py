@@ -27,6 +27,8 @@ PIECE = 256
 PIECE_BYTES = 16 << 20
 KEPT_BYTES = 32 << 20
 """of 8-bit images that stay in the object store for the next API that is asked about them"""
+UNREAD = 2
+"""parts of an answer that may wait for us here; what comes meanwhile is put together on the node"""
 STARTING = 300.0
 """seconds in which a process can be started somewhere, or we give up"""
 
@@ -161,7 +163,8 @@ class Elsewhere:
 
     def _ask(self, images: Tensor) -> Iterator[tuple[list[int], Tensor]]:
         actor, call, over = self._share.actor(), next(self._calls), False
-        answers = actor.ask.options(num_returns="streaming").remote(self.spec.name, call, self._post.send(images))
+        options = {"num_returns": "streaming", "_generator_backpressure_num_objects": UNREAD}
+        answers = actor.ask.options(**options).remote(self.spec.name, call, self._post.send(images))
         try:
             for answer in answers:
                 told = ray.get(answer)

@@ -1,11 +1,13 @@
 """The process on a Ray node that asks APIs: each for one caller at a time, handing answers on as they come."""
 
+import queue
 import threading
 from collections.abc import Iterator
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 import dfml
 from dfml.apis.blackbox import BlackBox, innermost, reach, release, rest, stream
@@ -17,6 +19,8 @@ from dfml.runtime import work_beside_others
 
 Pixels = NDArray[np.uint8] | NDArray[np.float32]
 """images (n, c, h, w), as levels of 255 or in [0, 1]"""
+_Arrival = tuple[list[int], NDArray[np.float32]] | Exception | None
+"""answers, or how it ended"""
 
 
 class Asker:
@@ -40,18 +44,33 @@ class Asker:
             )
 
     def ask(self, name: str, call: int, sent: Pixels) -> Iterator[tuple[list[int], NDArray[np.float32]] | DfmlError]:
-        """Rows of the images and the answers (m, k) to them, as they arrive; at the end the error, if there was one."""
+        """Rows of the images and the answers (m, k) to them, as they arrive; at the end the error, if there was one.
+
+        What arrives while the caller is busy travels together: one who has many APIs asked at once gets fewer, larger
+        parts, and none gets an answer late.
+        """
         images = torch.from_numpy(sent.astype(np.float32))  # a copy: what comes from the object store is read-only
         if sent.dtype == np.uint8:
             images /= 255
         with self._turns[name]:
-            try:
-                for rows, scores in stream(self._open(name), images):
-                    if call in self._unwanted:
-                        return
-                    yield list(rows), scores.cpu().numpy()
-            except DfmlError as error:
-                yield error
+            arrived: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
+            threading.Thread(target=self._fetch, args=(name, call, images, arrived), daemon=True).start()
+            last: _Arrival = ([], np.empty((0, 0), np.float32))
+            while isinstance(last, tuple):
+                rows, scores = list[int](), list[NDArray[np.float32]]()
+                last = arrived.get()
+                while isinstance(last, tuple):
+                    rows += last[0]
+                    scores.append(last[1])
+                    if arrived.empty():
+                        break
+                    last = arrived.get()
+                if rows:
+                    yield rows, np.concatenate(scores)
+            if isinstance(last, DfmlError):
+                yield last
+            elif last is not None:
+                raise last
 
     def reach(self, name: str) -> DfmlError | None:
         """Why the API's server does not answer, if so."""
@@ -76,6 +95,17 @@ class Asker:
     def close(self, name: str) -> None:
         """Nobody waits for this API any longer."""
         release(self._open(name))
+
+    def _fetch(self, name: str, call: int, images: Tensor, arrived: "queue.SimpleQueue[_Arrival]") -> None:
+        """Ask, and put down what arrives; at the end the error, or None."""
+        try:
+            for rows, scores in stream(self._open(name), images):
+                if call in self._unwanted:
+                    break
+                arrived.put((list(rows), scores.cpu().numpy()))
+            arrived.put(None)
+        except Exception as error:
+            arrived.put(error)
 
     def _open(self, name: str) -> BlackBox:
         with self._opening:

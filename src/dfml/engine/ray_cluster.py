@@ -22,6 +22,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 WAITING_A_CORE = 16
 """remote APIs that one process of a node may be asked for at once"""
+MOST_WAITING = 1024
+"""in all: each has a thread here, which waits with it"""
 STORE_BYTES = 256 << 20
 
 
@@ -84,7 +86,7 @@ class Cluster:
 
     @property
     def waiting(self) -> int:
-        return max(WAITING, WAITING_A_CORE * len(self._slots))
+        return max(WAITING, min(MOST_WAITING, WAITING_A_CORE * len(self._slots)))
 
     def spread(self, apis: Sequence[BlackBox]) -> list[BlackBox]:
         count, post = min(len(apis), len(self._slots)), Post()
