@@ -83,7 +83,7 @@ def seconds_to_ask(manifest: Path, run: Path, engine: Engine) -> float:
 class Dripping:
     """An API that answers at once, one image after the other: what then takes time is on the way and at home."""
 
-    spec = ApiSpec(name="dripping", classes=("a", "b", "c"), image=(3, 16, 16))
+    spec = ApiSpec(name="dripping", classes=("a", "b", "c"), image=(3, 32, 32))
 
     def __call__(self, images: Tensor) -> Tensor:
         return torch.full((len(images), 3), 1 / 3)

@@ -146,7 +146,7 @@ class Elsewhere:
         """`Unreachable` if a node sees no server there."""
         actor = self._share.actor()
         try:
-            error = ray.get(_control(actor.reach).remote(self.spec.name))
+            error = ray.get(actor.reach.remote(self.spec.name))
         except RayError as lost:
             self._share.lost(actor)
             raise self._lost(lost) from None
