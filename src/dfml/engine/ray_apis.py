@@ -59,7 +59,7 @@ class Share:
                     raise cause_of(error) from None
                 except RayError as error:
                     if time.monotonic() > ends:
-                        raise Unreachable(f"Ray starts no process on any node ({first_line(error)})") from None
+                        raise Unreachable(f"Ray starts no process ({first_line(error)}); see `ray status`") from None
                     if not isinstance(error, GetTimeoutError):  # else it is still being started
                         # Ray takes a while to see that a node is gone, and may until then have chosen that one.
                         check_begun(error)
