@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := onnx,remote,report,tensorboard,dev
 
-.PHONY: env demo test test-slow test-servers server-envs bench clean
+.PHONY: env demo test test-slow test-servers test-ray server-envs bench clean
 
 env: $(VENV)/.ready
 
@@ -31,6 +31,11 @@ server-envs: env
 
 test-servers: env
 	$(BIN)/pytest -m servers -rs
+
+# A Ray cluster of several nodes on this machine.
+test-ray: env
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),ray]'
+	$(BIN)/pytest -m ray -rs
 
 bench: env
 	$(BIN)/python -m benchmarks --out results/benchmarks.json

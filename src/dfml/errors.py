@@ -11,6 +11,7 @@ DfmlError
     ├── Refused            it says that the request is wrong or not allowed: the same one again is useless
     ├── RateLimited        it asks us to slow down
     └── Unreachable        it does not answer
+        └── Lost               whoever asked it is gone, and with him what was under way
 """
 
 
@@ -56,3 +57,7 @@ class RateLimited(ApiError):
 
 class Unreachable(ApiError):
     """The API does not answer."""
+
+
+class Lost(Unreachable):
+    """The process that asked the API is gone: what was under way may have been answered, and nobody heard it."""

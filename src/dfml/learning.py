@@ -18,6 +18,7 @@ from dfml.apis.blackbox import BlackBox, reach, release
 from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.config import nearest, override, to_mapping
+from dfml.engine.choice import open_engine
 from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiJoined, Event, LearningFinished
 from dfml.hardware import Precision, find_hardware
@@ -42,6 +43,8 @@ def learn(
     resume: bool = False,
     device: str = "cpu",
     precision: Precision = "full",
+    engine: str = "local",
+    address: str | None = None,
     on_event: Callable[[Event], Any] = lambda event: None,
 ) -> Initialisation:
     """Learn an initialisation from `apis`: a manifest, a zoo folder, or anything callable behind the seam.
@@ -50,12 +53,16 @@ def learn(
     more than `budget_per_api` to any API. The initialisation is also saved as `out`/init.safetensors.
 
     `device` and `precision` are explained in `dfml.hardware`. A run that was begun on one device may be resumed on
-    another; what comes out is then not the same to the last bit. What is returned is on the CPU.
+    another; what comes out is then not the same to the last bit. What is returned is on the CPU. With `engine` "ray",
+    APIs are asked on a cluster: the one at `address`, or one that is started here. That changes no result.
     """
     keep_freed_memory()
     hardware = find_hardware(device, precision)
     chosen = find_method(method)
-    boxes = _open(apis, with_weights=getattr(chosen, "NEEDS_WEIGHTS", False), device=hardware.device)
+    with_weights = getattr(chosen, "NEEDS_WEIGHTS", False)
+    if with_weights and engine != "local":
+        raise ConfigError(f"{method} works on the APIs' weights in this process; run it with --engine local")
+    boxes = _open(apis, with_weights=with_weights, device=hardware.device)
     config = chosen.plan(
         override(_preset(chosen.PRESETS, preset), settings), boxes, budget=budget, budget_per_api=budget_per_api
     )
@@ -75,6 +82,8 @@ def learn(
         if isinstance(apis, str | Path):
             for api in boxes:
                 open_files.callback(release, api)
+        where = open_files.enter_context(open_engine(engine, address))
+        boxes = where.spread(boxes)
         if not (Path(out) / "config.toml").exists():  # a run that is resumed may have all its answers
             _check_reachable(boxes)
         run = open_files.enter_context(RunFolder(out, table, resume=resume))
@@ -103,7 +112,7 @@ def learn(
                 )
             )
         started = time.monotonic()
-        place = Workplace(metered, run, seed, emit, budget, budget_per_api, hardware)
+        place = Workplace(metered, run, seed, emit, budget, budget_per_api, hardware, where)
         learned = chosen.run(config, place).on("cpu")
         provenance = {**table, **hardware.notes, "queries": place.queries, "dfml": dfml.__version__}
         initialisation = replace(learned, provenance=json.loads(json.dumps(provenance)))

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.apis.manifest import read_manifest
+from dfml.bench import zoo as zoos
 from dfml.bench.training import TrainConfig, accuracy, train
 from dfml.bench.zoo import ApiTrained, ZooConfig, ZooStarted, build_zoo
 from dfml.data import open_dataset
@@ -150,3 +151,17 @@ def test_the_summary_is_plain_json(zoo, capsys):
     assert [set(api) >= {"name", "classes", "accuracy", "arch"} for api in summary["apis"]] == [True] * 3
     assert 0 < summary["cover_rate"] < 1
     assert all(0 <= api["accuracy"] <= 1 for api in summary["apis"])
+
+
+def test_an_equipped_job_needs_no_data_and_trains_the_same(monkeypatch):
+    config = ZooConfig(apis=1, way=3, width=4, epochs=1, images_per_class=10)
+    (job,) = zoos._plan(config, None)
+    expected = zoos.train_api(job, lambda done: None)
+    away = zoos.equip(job)
+
+    def no_data(*_, **__):
+        raise AssertionError("another machine has no data")
+
+    monkeypatch.setattr(zoos, "open_dataset", no_data)
+    assert zoos.train_api(away, lambda done: None) == expected
+    assert sum(pixels.nbytes for pixels in away.lesson.pixels) == 3 * 10 * 3 * 32 * 32

@@ -107,6 +107,14 @@ def stream(api: BlackBox, images: Tensor) -> Iterator[tuple[Sequence[int], Tenso
         yield range(len(images)), api(images)
 
 
+def gather(api: Streaming, images: Tensor) -> Tensor:
+    """All answers (n, k) of an API that gives them in parts, in the order of `images`."""
+    answers = torch.empty(len(images), api.spec.way)
+    for rows, part in api.stream(images):
+        answers[list(rows)] = part
+    return answers.to(images.device)
+
+
 def innermost(api: BlackBox) -> BlackBox:
     """The API itself, however many wrappers are around it."""
     while (inner := getattr(api, "api", None)) is not None:

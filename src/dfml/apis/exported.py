@@ -1,5 +1,6 @@
 """A `.pt2` file of torch.export behind the seam. Loading one unpickles parts of it: use files that you trust."""
 
+import io
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ class ExportedApi:
         self.path, self.spec, self.logits, self.arrange = Path(path), spec, logits, arrange
         if not self.path.is_file():
             raise ConfigError(f"{self.path}: there is no such .pt2 file")
+        self.content: bytes | None = None
+        """the file itself, where the API has travelled to a machine that may not have it"""
         self._opened: _Program | None = None
         self._lock = threading.Lock()
 
@@ -48,7 +51,7 @@ class ExportedApi:
 
     def _respond(self, images: Tensor) -> Tensor:
         with self._lock:
-            program = self._opened = self._opened or _open(self.path)
+            program = self._opened = self._opened or _open(self.path, self.content)
         pixels = images.cpu() if self.arrange is None else torch.from_numpy(self.arrange(images.cpu().numpy()))
         try:
             with torch.inference_mode():
@@ -74,11 +77,15 @@ def _run(program: _Program, images: Tensor) -> Tensor:
     return scores[:count]
 
 
-def _open(path: Path) -> _Program:
-    if not is_zipfile(path):  # of which torch would also tell standard error
+def _open(path: Path, content: bytes | None) -> _Program:
+    file = path if content is None else io.BytesIO(content)
+    whole = is_zipfile(file)
+    if isinstance(file, io.BytesIO):
+        file.seek(0)
+    if not whole:  # of which torch would also tell standard error
         raise ConfigError(f"{path}: not a readable .pt2 file of torch.export (it is no archive)")
     try:
-        program = torch.export.load(path)
+        program = torch.export.load(file)
     except Exception as error:
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ConfigError(f"{path}: not a readable .pt2 file of torch.export ({reason})") from error

@@ -14,10 +14,12 @@ from torch import Tensor
 from dfml.apis.blackbox import ApiSpec, BlackBox, check_answer, prepare, stream
 from dfml.apis.fingerprint import fingerprints
 from dfml.apis.journal import Answers, Facts, Journal, read_only
-from dfml.errors import ApiError, ArtifactError, BadAnswer, BudgetExceeded, ConfigError
+from dfml.errors import ApiError, ArtifactError, BadAnswer, BudgetExceeded, ConfigError, Lost
 
 Part = tuple[Sequence[int], Tensor]
 """m rows of what was sent, and the answers (m, k) to them"""
+LOSSES = 5
+"""How often in a row whoever asks may be lost, without a single answer between, before we give up."""
 
 
 class Budget:
@@ -102,11 +104,12 @@ class Ledger:
         """Answers (n, k) to the images with these keys: known ones from the file, the others through `send`.
 
         `send` gets the places of the unknown images in `keys` and is called outside the lock. An image that another
-        thread is asking for is waited for.
+        thread is asking for is waited for. Where `send` ends with `Lost`, what it had not brought home is in doubt and
+        is asked for again.
         """
         place = dict(zip(keys, range(len(keys)), strict=True))  # of equal images, one is enough
         answers = np.empty((len(keys), spec.way), np.float32)
-        missing, paid = list(place), 0
+        missing, paid, losses = list(place), set[bytes](), 0
         while missing:
             with self._changed:
                 found = self._journal.find(missing, spec.way)
@@ -114,6 +117,7 @@ class Ledger:
                     answers[place[key]] = answer
                 if found:
                     missing = [key for key in missing if key not in found]
+                    losses = 0
                 mine = [key for key in missing if key not in self._asked] if self._asked else missing
                 if mine:
                     request = self._reserve(spec, len(mine))
@@ -122,11 +126,17 @@ class Ledger:
                     self._changed.wait()  # for the thread that asks for them
             if mine:
                 places = [place[key] for key in mine]
-                answers[places] = self._pay(spec, request, mine, send(places))
-                paid += len(mine)
+                paid.update(mine)
+                try:
+                    answers[places] = self._pay(spec, request, mine, send(places))
+                except Lost:
+                    losses += 1
+                    if losses == LOSSES:
+                        raise
+                    continue
                 missing = [] if len(mine) == len(missing) else [key for key in missing if key not in set(mine)]
         with self._changed:
-            self.hits += len(keys) - paid
+            self.hits += len(keys) - len(paid)
         return answers if len(place) == len(keys) else answers[[place[key] for key in keys]]
 
     def known(self, spec: ApiSpec, keys: Sequence[bytes]) -> dict[bytes, Answers]:
@@ -203,11 +213,10 @@ class Ledger:
                 unanswered.difference_update(part)
             if unanswered:
                 raise BadAnswer(f"{spec.name}: {len(keys)} images were sent, {len(unanswered)} of them got no answer")
-        except (ApiError, ConfigError):  # it failed, or found no images in what it got
-            self._release(request, unanswered, failed=True)
-            raise
-        except BaseException:
-            self._release(request, unanswered, failed=False)
+        except BaseException as error:
+            # An API that failed, or found no images in what it got, says so. All else leaves us in doubt.
+            told = isinstance(error, ApiError | ConfigError) and not isinstance(error, Lost)
+            self._release(request, unanswered, failed=told)
             raise
         return answers
 

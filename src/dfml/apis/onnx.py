@@ -51,6 +51,8 @@ class OnnxApi:
         self.path, self.threads, self.batch, self.logits, self.arrange = Path(path), threads, batch, logits, arrange
         if not self.path.is_file():
             raise ConfigError(f"{self.path}: there is no such ONNX file")
+        self.content: bytes | None = None
+        """the file itself, where the API has travelled to a machine that may not have it"""
         self._opened: tuple[int, _Session] | None = None
         self.spec = spec if spec is not None else _own_spec(_open(self.path), self.path)
 
@@ -77,7 +79,7 @@ class OnnxApi:
     def _session(self) -> "_Session":
         # A forked child must not use its parent's session, whose threads did not come along.
         if self._opened is None or self._opened[0] != os.getpid():
-            session = _open(self.path)
+            session = _open(self.path, self.content)
             _check(session, self.spec, self.path, self.arrange)
             self._opened = os.getpid(), session
         return self._opened[1]
@@ -125,7 +127,7 @@ def _pool(process: int, threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="onnx")
 
 
-def _open(path: Path) -> _Session:
+def _open(path: Path, content: bytes | None = None) -> _Session:
     try:
         onnxruntime = import_module("onnxruntime")
     except ImportError as error:
@@ -134,7 +136,7 @@ def _open(path: Path) -> _Session:
     options.intra_op_num_threads, options.inter_op_num_threads = 1, 1
     options.log_severity_level = 4  # what goes wrong is raised; nothing is printed
     try:
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(content or path, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ConfigError(f"{path}: not a readable ONNX file ({_first_line(error)})") from error
     inputs, outputs = session.get_inputs(), session.get_outputs()

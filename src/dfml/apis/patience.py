@@ -33,7 +33,7 @@ class Shut(Unreachable):
 class Asking(RateLimited):
     """The server asks us to come back later."""
 
-    def __init__(self, sentence: str, seconds: float | None) -> None:
+    def __init__(self, sentence: str, seconds: float | None = None) -> None:
         super().__init__(sentence)
         self.seconds = seconds
 
@@ -129,6 +129,12 @@ class Gate:
             if self.limits.rate is not None:
                 self._next = start + 1 / self.limits.rate
         self._wait(start - now)
+
+    def take_over(self) -> None:
+        """Another process has sent until now: the first request here waits as if that one had just sent its last."""
+        if self.limits.rate is not None:
+            with self._lock:
+                self._next = time.monotonic() + 1 / self.limits.rate
 
     def answered(self) -> None:
         """The server speaks: whatever was wrong is over."""

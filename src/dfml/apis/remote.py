@@ -8,12 +8,12 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, prepare
+from dfml.apis.blackbox import ApiSpec, gather, prepare
 from dfml.apis.http import Host, Message, Reply
 from dfml.apis.limits import Limits
 from dfml.apis.patience import Asking, Attempt, Gate, Shut, TooLarge, judge
@@ -74,10 +74,7 @@ class RemoteApi:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
-        answers = torch.empty(len(images), self.spec.way)
-        for rows, part in self.stream(images):
-            answers[list(rows)] = part
-        return answers.to(images.device)
+        return gather(self, images)
 
     def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Rows of `images` and their class probabilities, as they arrive.
@@ -134,6 +131,12 @@ class RemoteApi:
         """End all waiting and give the connections back, because the run ends."""
         self.gate.stop()
         self.host.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("gate", "last", "_proven")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # what it has learned of the server stays in its process
+        self.__dict__.update(state, gate=Gate(state["limits"]), last=None, _proven=threading.Event())
 
     def _ask(self, images: Tensor) -> Tensor:
         """Probabilities (n, k) for images that fit into one request."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from dfml.apis.blackbox import fit_to
 from dfml.apis.manifest import ApiEntry
 from dfml.bench.cells import Cell
-from dfml.bench.zoo import split_class
+from dfml.bench.lessons import split_class
 from dfml.data import open_dataset
 from dfml.images.prior import prior
 from dfml.images.sheet import contact_sheet
@@ -127,5 +127,6 @@ def _spread(images: Tensor) -> Tensor:
 def _real(entry: ApiEntry, data: Path | None, limit: int | None) -> tuple[Tensor, Tensor]:
     """The API's own training images, and images of the same classes that were held out."""
     part = open_dataset(entry.dataset or "", "train", data=data)
-    known, unknown = zip(*(split_class(part, part.classes.index(name), limit) for name in entry.classes), strict=True)
+    images = {name: part.tensor(part.classes.index(name))[:limit] for name in entry.classes}
+    known, unknown = zip(*(split_class(of_class, name) for name, of_class in images.items()), strict=True)
     return torch.cat(known), torch.cat(unknown)

@@ -15,9 +15,10 @@ from dfml.bench.privacy import measure_privacy
 from dfml.bench.real_maml import RealMamlConfig, meta_train, plan
 from dfml.bench.zoos import Zoos
 from dfml.config import override
-from dfml.engine.pool import Finished, Report, side_by_side
+from dfml.engine.choice import Engine, Local
+from dfml.engine.pool import Finished, Report
 from dfml.episode import Episode
-from dfml.errors import DfmlError
+from dfml.errors import ConfigError, DfmlError
 from dfml.evaluation import summarise
 from dfml.events import Event, LearningStarted, Replayed, Step, Visited
 from dfml.hardware import CPU, Hardware
@@ -62,14 +63,17 @@ class CellDone:
     failure: str | None
 
 
-def run_cells(cells: Sequence[Cell], place: Place, *, workers: int | None = None) -> Iterator[CellProgress | CellDone]:
-    """Run what is not finished yet; `place` must have all zoos."""
+def run_cells(
+    cells: Sequence[Cell], place: Place, *, workers: int | None = None, engine: Engine | None = None
+) -> Iterator[CellProgress | CellDone]:
+    """Run what is not finished yet; `place` must have all zoos, and every machine of `engine` must see it."""
+    place.results.folder.mkdir(parents=True, exist_ok=True)
     jobs: dict[str, list[Cell]] = {}
     for cell in dict.fromkeys(cells):
         if not place.results.finished(cell.stem):
             jobs.setdefault(cell.run_name, []).append(cell)
     items = [Job(tuple(group), place) for group in jobs.values()]
-    for event in side_by_side(run_job, items, workers=place.hardware.workers(workers)):
+    for event in (engine or Local()).side_by_side(run_job, items, workers=place.hardware.workers(workers)):
         job = items[event.index]
         if isinstance(event, Finished):
             yield from (CellDone(cell, failure) for cell, failure in zip(job.cells, event.result, strict=True))
@@ -79,6 +83,11 @@ def run_cells(cells: Sequence[Cell], place: Place, *, workers: int | None = None
 
 def run_job(job: Job, report: Report) -> list[str | None]:
     """Run the cells of a job; for each, None or why it failed."""
+    if not job.place.results.folder.is_dir():
+        raise ConfigError(
+            f"{job.place.results.folder} is not to be seen on a Ray node; put results, work, zoos and data into "
+            "folders that all machines share, under the same name"
+        )
     failures: list[str | None] = []
     for number, cell in enumerate(job.cells):
         if job.place.results.finished(cell.stem):  # by another command, meanwhile

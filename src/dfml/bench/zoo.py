@@ -1,21 +1,24 @@
 """A zoo: many classifiers trained on random tasks from real train classes, each behind the seam as an API."""
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
+from safetensors.torch import save
 
 from dfml.apis.manifest import ApiEntry, entry_spec, read_manifest, write_manifest
 from dfml.apis.module import export_onnx
+from dfml.bench.lessons import Lesson, draw_lesson
 from dfml.bench.training import TrainConfig, accuracy, train
 from dfml.config import to_mapping
-from dfml.data import ImageSet, channel_statistics, open_dataset
-from dfml.engine.pool import Progress, Report, side_by_side
+from dfml.data import ImageSet, open_dataset
+from dfml.engine.choice import Engine, Local
+from dfml.engine.pool import Progress, Report
 from dfml.errors import ConfigError
+from dfml.files import write_whole
 from dfml.hardware import CPU, Hardware
 from dfml.nets import Arch, NetSpec
 from dfml.rng import derive_seed, stream
@@ -23,8 +26,6 @@ from dfml.rng import derive_seed, stream
 Scenario = Literal["ss", "sh", "mh"]
 HETEROGENEOUS: tuple[Arch, ...] = ("conv4", "resnet10", "resnet18")
 MULTIPLE = ("cifar-fs", "mini-imagenet", "cub")
-HELD_OUT = 0.2
-"""the part of a class's images that measures the reported accuracy: 120 of 600"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +61,17 @@ class Job(NamedTuple):
     data: Path | None
     arch: Arch
     config: ZooConfig
-    folder: Path
     hardware: Hardware = CPU
+    lesson: Lesson | None = None
+    """None where the worker can read the data set itself"""
+
+
+class Trained(NamedTuple):
+    """One trained API and its files."""
+
+    entry: ApiEntry
+    weights: bytes
+    onnx: bytes
 
 
 @dataclass(frozen=True)
@@ -99,9 +109,13 @@ def build_zoo(
     data: Path | None = None,
     workers: int | None = None,
     hardware: Hardware = CPU,
+    engine: Engine | None = None,
 ) -> Iterator[ZooEvent]:
-    """Train what is missing of the zoo in `folder`, yielding events; the same config gives the same bits on a CPU."""
-    jobs = [job._replace(hardware=hardware) for job in _plan(folder, config, data)]
+    """Train what is missing of the zoo in `folder`, yielding events; the same config gives the same bits on a CPU.
+
+    Nobody but this process needs to see the data or the folder.
+    """
+    jobs = [job._replace(hardware=hardware) for job in _plan(config, data)]
     settings = to_mapping(config)
     entries = _trained_before(folder, settings)
     parts = {job.dataset: _train_part(job) for job in jobs}
@@ -112,30 +126,33 @@ def build_zoo(
     (folder / "apis").mkdir(parents=True, exist_ok=True)
     missing = [job for job in jobs if job.name not in entries]
     yield ZooStarted(tuple(job.name for job in missing), len(jobs))
-    for event in side_by_side(train_api, missing, workers=hardware.workers(workers)):
+    engine = engine or Local()
+    for event in engine.side_by_side(train_api, missing, workers=hardware.workers(workers), equip=equip):
         name = missing[event.index].name
         if isinstance(event, Progress):
             yield ApiProgress(name, event.done)
             continue
-        entries[name] = event.result
+        entry, weights, onnx = event.result
+        write_whole(folder / (entry.weights or ""), weights)
+        write_whole(folder / (entry.file or ""), onnx)
+        entries[name] = entry
         # In the order of the plan, whoever finished first: the file must not depend on the number of workers.
         planned = {job.name: entries[job.name] for job in jobs if job.name in entries}
         write_manifest(folder / "zoo.toml", planned, zoo=zoo)
-        yield ApiTrained(name, event.result.accuracy or 0.0)
+        yield ApiTrained(name, entry.accuracy or 0.0)
 
 
-def train_api(job: Job, report: Report) -> ApiEntry:
-    """Train one API and write its files; everything random comes from the zoo's seed and the API's index."""
-    config, part = job.config, _train_part(job)
-    seed = derive_seed(config.seed, "api", job.number)
-    chosen = torch.randperm(len(part.classes), generator=stream(seed, "classes"))[: config.way].tolist()
-    mean, std = map(torch.tensor, channel_statistics(part))
-    train_images, train_labels, test_images, test_labels = _split(part, chosen, config.images_per_class)
-    channels, size, _ = part.shape
+def train_api(job: Job, report: Report) -> Trained:
+    """Train one API; everything random comes from the zoo's seed and the API's index."""
+    config, lesson = job.config, job.lesson or _lesson(job)
+    seed = _seed(job)
+    mean, std = torch.tensor(lesson.mean), torch.tensor(lesson.std)
+    train_images, train_labels, test_images, test_labels = lesson.split()
+    channels, size, _ = lesson.shape
     spec = NetSpec(arch=job.arch, way=config.way, size=size, channels=channels, width=config.width)
     net = train(
         spec,
-        _normalise(train_images, mean, std),
+        train_images,
         train_labels,
         TrainConfig(epochs=config.epochs, optimiser="adam" if job.arch == "conv4" else "sgd"),
         seed=seed,
@@ -145,21 +162,39 @@ def train_api(job: Job, report: Report) -> ApiEntry:
     entry = ApiEntry(
         file=f"apis/{job.name}.onnx",
         weights=f"apis/{job.name}.safetensors",
-        classes=tuple(part.classes[c] for c in chosen),
-        image=part.shape,
-        accuracy=round(accuracy(net, _normalise(test_images, mean, std), test_labels), 4),
+        classes=lesson.classes,
+        image=lesson.shape,
+        accuracy=round(accuracy(net, test_images, test_labels), 4),
         dataset=job.dataset,
         arch=job.arch,
         width=spec.width,
         seed=seed,
     )
     tensors = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
-    save_file(tensors | {"mean": mean, "std": std}, job.folder / f"apis/{job.name}.safetensors")
-    export_onnx(net, entry_spec(job.name, entry), job.folder / f"apis/{job.name}.onnx", mean=mean, std=std)
-    return entry
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "net.onnx"
+        export_onnx(net, entry_spec(job.name, entry), file, mean=mean, std=std)
+        onnx = file.read_bytes()
+    return Trained(entry, save(tensors | {"mean": mean, "std": std}), onnx)
 
 
-def _plan(folder: Path, config: ZooConfig, data: Path | None) -> list[Job]:
+def _lesson(job: Job) -> Lesson:
+    config = job.config
+    return draw_lesson(
+        _train_part(job), way=config.way, limit=config.images_per_class, rng=stream(_seed(job), "classes")
+    )
+
+
+def equip(job: Job) -> Job:
+    """`job` for a worker that cannot read the data set."""
+    return job._replace(lesson=_lesson(job))
+
+
+def _seed(job: Job) -> int:
+    return derive_seed(job.config.seed, "api", job.number)
+
+
+def _plan(config: ZooConfig, data: Path | None) -> list[Job]:
     jobs = []
     for index in range(config.apis):
         dataset, arch, place = config.dataset, config.arch, data
@@ -170,7 +205,7 @@ def _plan(folder: Path, config: ZooConfig, data: Path | None) -> list[Job]:
             if data is None:
                 raise ConfigError("scenario mh needs --data: a folder with cifar-fs/, mini-imagenet/ and cub/ in it")
             place = data / dataset
-        jobs.append(Job(f"{dataset}-{index:03d}", index, dataset, place, arch, config, folder))
+        jobs.append(Job(f"{dataset}-{index:03d}", index, dataset, place, arch, config))
     return jobs
 
 
@@ -197,29 +232,3 @@ def _check_tasks_fit(part: ImageSet, config: ZooConfig) -> None:
         raise ConfigError(
             f"{part.name} has {len(part.classes)} train classes, too few for {config.way}-way APIs; lower --way"
         )
-
-
-def _split(part: ImageSet, chosen: list[int], limit: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Train images and labels, then held-out ones."""
-    kept = [split_class(part, c, limit) for c in chosen]
-    return *_gather([train for train, _ in kept]), *_gather([test for _, test in kept])
-
-
-def split_class(part: ImageSet, class_index: int, limit: int | None) -> tuple[Tensor, Tensor]:
-    """Images of a class that an API is trained on, and those held out: the last fifth."""
-    images = part.tensor(class_index)[:limit]
-    held_out = max(1, round(len(images) * HELD_OUT))
-    if len(images) - held_out < 2:
-        raise ConfigError(
-            f"{part.name}: class {part.classes[class_index]} has {len(images)} images, too few to train on"
-        )
-    return images[:-held_out], images[-held_out:]
-
-
-def _gather(groups: list[Tensor]) -> tuple[Tensor, Tensor]:
-    labels = torch.cat([torch.full((len(group),), label) for label, group in enumerate(groups)])
-    return torch.cat(groups), labels
-
-
-def _normalise(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    return (images - mean.view(1, -1, 1, 1)) / std.view(1, -1, 1, 1)

@@ -4,11 +4,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfml.cli.engines import add_engine
 from dfml.cli.hardware import add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.bench.running import Place
     from dfml.bench.tables import Table
+    from dfml.engine.choice import Engine
 
 
 def add(verbs: Any) -> None:
@@ -25,6 +27,7 @@ def add(verbs: Any) -> None:
     bench.add_argument("--work", type=Path, default=Path("bench-work"), metavar="DIR", help="for new zoos and runs")
     bench.add_argument("--workers", type=int, help="cells at once (default: one a core)")
     add_hardware(bench)
+    add_engine(bench, "where cells run; with ray, every machine must see the same folders")
     bench.set_defaults(run=run, computes=True)
 
 
@@ -41,18 +44,26 @@ def run(args: argparse.Namespace) -> int:
     from dfml.bench.running import Place
     from dfml.bench.scales import SCALES
     from dfml.bench.zoos import Zoos
+    from dfml.engine.choice import open_engine
 
     scale, hardware = SCALES[args.scale], chosen_hardware(args)
     table = make_table(args.table, scale, dataset=args.dataset, seeds=args.seeds, rows=args.rows)
     open_parts(table.dataset, "test", args.data)  # complain before anything is computed
-    results = Results(args.out or Path("results"))
-    place = Place(results, args.work / "runs", Zoos(args.work / "zoos", args.zoos), args.data, hardware)
-    failed = run_table(table, place, workers=args.workers, whole=not args.rows, estimate=args.scale == "paper")
+    results = Results((args.out or Path("results")).absolute())  # workers may have another working folder
+    work, data = args.work.absolute(), args.data.absolute() if args.data else None
+    zoos = Zoos(work / "zoos", [zoos.absolute() for zoos in args.zoos])
+    place = Place(results, work / "runs", zoos, data, hardware)
+    with open_engine(args.engine, args.address) as engine:
+        failed = run_table(
+            table, place, engine=engine, workers=args.workers, whole=not args.rows, estimate=args.scale == "paper"
+        )
     print_table(results.folder, table)
     return 1 if failed else 0
 
 
-def run_table(table: "Table", place: "Place", *, workers: int | None, whole: bool, estimate: bool) -> int:
+def run_table(
+    table: "Table", place: "Place", *, engine: "Engine", workers: int | None, whole: bool, estimate: bool
+) -> int:
     """Build what is missing, run what is not finished, and say in a sentence what failed; the number of failures."""
     from dfml.bench.estimate import estimate_cost
     from dfml.bench.running import CellDone, CellProgress, run_cells
@@ -68,12 +79,12 @@ def run_table(table: "Table", place: "Place", *, workers: int | None, whole: boo
         table.save(place.results.folder)
     for config in place.zoos.missing(draw for cell in waiting for draw in cell.apis):
         folder = place.zoos.folder(config)
-        build_with_progress(folder, config, data=place.data, workers=workers, hardware=place.hardware)
+        build_with_progress(folder, config, data=place.data, workers=workers, hardware=place.hardware, engine=engine)
     failures = 0
     with progress_bars() as bars:
         overall = bars.add_task(table.name, total=len(waiting))
         running: dict[str, Any] = {}
-        for event in run_cells(waiting, place, workers=workers):
+        for event in run_cells(waiting, place, workers=workers, engine=engine):
             if isinstance(event, CellProgress):
                 name = event.cell.run_name
                 if name not in running:

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfml.cli.engines import add_engine
 from dfml.cli.hardware import add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def add(verbs: Any) -> None:
     learn.add_argument("--seed", type=int, default=0)
     learn.add_argument("--resume", action="store_true", help="go on with the run in --out")
     add_hardware(learn)
+    add_engine(learn, "where APIs are asked")
     learn.add_argument("--tensorboard", action="store_true", help="also write the curves to RUN/tensorboard")
     learn.add_argument("--out", type=Path, required=True, metavar="RUN")
     learn.set_defaults(run=run, computes=True)
@@ -55,6 +57,8 @@ def run(args: argparse.Namespace) -> None:
             resume=args.resume,
             device=str(hardware.device),
             precision=hardware.precision,
+            engine=args.engine,
+            address=args.address,
             on_event=lambda event: [each(event) for each in show],
         )
     spent = spending(args.out)["queries"]

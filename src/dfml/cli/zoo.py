@@ -5,11 +5,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfml.cli.engines import add_engine
 from dfml.cli.hardware import add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.apis.manifest import ApiEntry
     from dfml.bench.zoo import ZooConfig
+    from dfml.engine.choice import Engine
     from dfml.hardware import Hardware
 
 
@@ -31,6 +33,7 @@ def add(verbs: Any) -> None:
     build.add_argument("--workers", type=int, help="APIs trained at once (default: one a core)")
     add_hardware(build)
     build.add_argument("--out", type=Path, required=True, metavar="ZOO")
+    add_engine(build, "where APIs are trained; data and zoo stay on this machine")
     build.set_defaults(run=run_build, computes=True)
 
     show = actions.add_parser("show", help="accuracies and cover rate")
@@ -43,10 +46,13 @@ def add(verbs: Any) -> None:
 def run_build(args: argparse.Namespace) -> None:
     from dfml.bench.zoo import ZooConfig
     from dfml.config import from_mapping
+    from dfml.engine.choice import open_engine
 
     names = ("scenario", "dataset", "apis", "way", "arch", "width", "epochs", "images_per_class", "seed")
     config = from_mapping(ZooConfig, {name: getattr(args, name) for name in names}, where="dfml zoo build")
-    build_with_progress(args.out, config, data=args.data, workers=args.workers, hardware=chosen_hardware(args))
+    hardware = chosen_hardware(args)
+    with open_engine(args.engine, args.address) as engine:
+        build_with_progress(args.out, config, data=args.data, workers=args.workers, hardware=hardware, engine=engine)
     print_zoo(args.out)
 
 
@@ -57,6 +63,7 @@ def build_with_progress(
     data: Path | None = None,
     workers: int | None = None,
     hardware: "Hardware | None" = None,
+    engine: "Engine | None" = None,
 ) -> None:
     """Build a zoo and draw a bar for it and for each API in training."""
     from rich.progress import TaskID
@@ -67,7 +74,8 @@ def build_with_progress(
 
     with progress_bars() as bars:
         overall, running = bars.add_task("building the zoo", total=None), dict[str, TaskID]()
-        for event in build_zoo(out, config, data=data, workers=workers, hardware=hardware or CPU):
+        events = build_zoo(out, config, data=data, workers=workers, hardware=hardware or CPU, engine=engine)
+        for event in events:
             if isinstance(event, ZooStarted):
                 bars.update(overall, total=event.total, completed=event.total - len(event.names))
             elif isinstance(event, ApiProgress):

@@ -1,13 +1,14 @@
 """Ways from APIs to an initialisation, one file each, found by name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
 from dfml.apis.blackbox import BlackBox
 from dfml.apis.ledger import Metered
 from dfml.config import nearest
+from dfml.engine.choice import Engine, Local
 from dfml.errors import ConfigError
 from dfml.events import Emit
 from dfml.hardware import CPU, Hardware
@@ -36,6 +37,8 @@ class Workplace:
     """queries to all APIs together"""
     budget_per_api: int | None = None
     hardware: Hardware = CPU
+    engine: Engine = field(default_factory=Local)
+    """where the APIs are asked"""
 
     @property
     def queries(self) -> int:

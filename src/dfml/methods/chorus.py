@@ -17,7 +17,6 @@ from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics
 from dfml.recovery.pool import Answers, ask_all, surest
 from dfml.rng import derive_seed, stream
-from dfml.runtime import cores
 
 FEWEST = 20
 """queries an API below which its answers say nothing"""
@@ -113,7 +112,15 @@ def _ask(config: ChorusConfig, place: Workplace) -> Answers:
         reasons.append(str(error))
         place.emit(ApiFailed(iteration=0, api=api, reason=str(error)))
 
-    answers = ask_all(place.apis, images, counts=counts, workers=cores(), on_answers=on_answers, on_failure=on_failure)
+    answers = ask_all(
+        place.apis,
+        images,
+        counts=counts,
+        workers=place.engine.workers,
+        waiting=place.engine.waiting,
+        on_answers=on_answers,
+        on_failure=on_failure,
+    )
     if not bool(answers.asked.any()):
         raise Unreachable(
             f"none of the {len(place.apis)} APIs answered (the last: {reasons[-1]}); "

@@ -12,13 +12,12 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, BlackBox, release, rest
 from dfml.apis.ledger import Metered
+from dfml.engine.choice import WAITING
 from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused
 from dfml.recovery.recovered import ClassKey, RecoveredSet
 
 IMAGES_A_CALL = {"local": 1000, "remote": 250}
 """Larger calls cost the ledger less, smaller ones show sooner that a slow server is at work."""
-WAITING = 64
-"""Remote APIs that are asked at once: whoever waits for an answer needs no processor."""
 REST = 12.0
 """Seconds after which a remote API that failed is tried again, while others go on and once more when they are done."""
 
@@ -69,10 +68,13 @@ def ask_all(
     *,
     counts: Sequence[int],
     workers: int = 1,
+    waiting: int = WAITING,
     on_answers: Callable[[str, int], None] = lambda api, images: None,
     on_failure: Callable[[str, ApiError], None] = lambda api, error: None,
 ) -> Answers:
-    """Ask API i about the first `counts[i]` of the uint8 `images` (n, c, h, w); local APIs with so many `workers`.
+    """Ask API i about the first `counts[i]` of the uint8 `images` (n, c, h, w).
+
+    So many local APIs are asked at once as there are `workers`, and `waiting` remote ones.
 
     All APIs get the same images: a picture that many teachers speak about teaches the student more than many pictures
     with one teacher each. An API that fails rests while the others go on, is tried again, and given up, with what it
@@ -80,7 +82,7 @@ def ask_all(
     """
     table = _Table(apis, images, counts, on_answers)
     remote = sum(api.spec.terms.remote for api in apis)
-    here, away = ThreadPoolExecutor(workers), ThreadPoolExecutor(max(1, min(WAITING, remote)))
+    here, away = ThreadPoolExecutor(workers), ThreadPoolExecutor(max(1, min(waiting, remote)))
     running: dict[Future[None], int] = {}
     resting = dict.fromkeys(range(len(apis)), 0.0)  # when it may be asked (again)
     last = set[int]()  # those that will not be tried once more
