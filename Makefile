@@ -38,6 +38,7 @@ test-ray: env
 	$(BIN)/pytest -m ray -rs
 
 bench: env
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),ray]'
 	$(BIN)/python -m benchmarks --out results/benchmarks.json
 
 clean:

@@ -17,6 +17,7 @@ NAMES = (
     "prior",
     "server",
     "growth",
+    "ray_scaling",
 )
 
 

@@ -15,7 +15,7 @@ from dfml.bench.show import table_body
 from dfml.report.results import load_table, read_json
 
 HERE = Path(__file__).parent
-PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/serving.md", "docs/bench.md")
+PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/serving.md", "docs/bench.md", "docs/scale.md")
 
 
 def found(names: list[str], *, head: str, shot: int) -> list[dict[str, Any]]:
@@ -151,10 +151,48 @@ def remote_table() -> str:
 
 def throughput_table() -> str:
     """Images a second through connector and ledger, beside a client that does nothing but send."""
-    measured = json.loads((HERE / "benchmarks.json").read_text())["benchmarks"]["server"]["images per second"]
+    measured = benchmark("server")["images per second"]
     lines = ["| what travels | bare client | whole stack | ratio |", "|---|---|---|---|"]
     for name, r in measured.items():
         lines.append(f"| {name} | {r['bare']:,} | {r['whole stack']:,} | {r['ratio']:.2f} |")
+    return "\n".join(lines)
+
+
+def benchmark(name: str) -> dict[str, Any]:
+    """What one of the benchmarks measured."""
+    path = HERE / "benchmarks.json"
+    measured: dict[str, Any] = json.loads(path.read_text())["benchmarks"] if path.exists() else {}
+    found: dict[str, Any] = measured.get(name, {})
+    return found
+
+
+def waiting_table() -> str:
+    """Asking servers 50 ms away."""
+    measured = benchmark("ray_scaling")
+    if not measured:
+        return "n/a"
+    lines = ["| asked from | seconds | times the ideal |", "|---|---|---|"]
+    lines += [
+        f"| {name} | {seconds:.1f} | {measured['times the ideal'][name]:.2f} |"
+        for name, seconds in measured["seconds"].items()
+    ]
+    return "\n".join([*lines, f"| *waiting alone* | *{measured['ideal seconds']:.1f}* | *1* |"])
+
+
+def growth_table() -> str:
+    """What more APIs and more queries cost."""
+    measured = benchmark("growth")
+    if not measured:
+        return "n/a"
+    lines = [
+        "| APIs | queries each | seconds of asking | seconds a step of distilling | peak memory | ledgers on disk |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in [*measured["by apis"], *measured["by queries"][1:]]:
+        lines.append(
+            f"| {row['apis']:,} | {row['queries']:,} | {row['asking_seconds']:.1f} | {row['step_seconds']:.3f} | "
+            f"{row['peak_memory_mb']} MB | {row['ledger_mb']:.1f} MB |"
+        )
     return "\n".join(lines)
 
 
@@ -193,6 +231,8 @@ TABLES = {
     "remote": remote_table,
     "throughput": throughput_table,
     "random": random_table,
+    "waiting": waiting_table,
+    "growth": growth_table,
 }
 
 
