@@ -13,6 +13,7 @@ from dfml.apis.blackbox import ApiSpec, fit_to
 from dfml.apis.module import export_onnx
 from dfml.errors import ConfigError
 from dfml.files import load_tensors, save_tensors
+from dfml.hardware import find_hardware
 from dfml.heads import Head, best_head, check_voices, check_way, class_means, fine_tune, prototype_layer
 from dfml.initialisation import Initialisation
 from dfml.nets import Classifier, NetSpec
@@ -36,7 +37,7 @@ class FewShotClassifier:
     labels of any kind. A prediction never depends on what else is in the batch: BatchNorm statistics are frozen when
     fitting: those of the support set blended with those of learning, `support_weight` to 1 - `support_weight`.
     Without a `head` it is nearest class mean: among expected answers where the initialisation has voices, else among
-    features.
+    features. It computes on `device` (cpu, cuda, cuda:1 or auto); what goes in and comes out need not be there.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class FewShotClassifier:
         lr: float = 0.01,
         steps: int = 10,
         support_weight: float = SUPPORT_WEIGHT,
+        device: str = "cpu",
     ) -> None:
         # scikit-learn's clone() wants every argument back as it was given, so nothing is checked before fit().
         self.initialisation = initialisation
@@ -54,15 +56,17 @@ class FewShotClassifier:
         self.lr = lr
         self.steps = steps
         self.support_weight = support_weight
+        self.device = device
 
     def fit(self, images: Any, labels: Any) -> Self:
         """Adapt to the support set. Classes may have different numbers of images."""
-        init = self._loaded()
+        device = find_hardware(self.device).device
+        init = self._loaded().on(device)
         labels = np.asarray(labels)
         self.classes_, indices = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ConfigError(f"a classifier needs at least 2 classes, got only {self.classes_.tolist()}; add another")
-        x, y = self._inputs(images), torch.from_numpy(indices)
+        x, y = self._inputs(images).to(device), torch.from_numpy(indices).to(device)
         if len(x) != len(y):
             raise ConfigError(f"got {len(x)} images but {len(y)} labels; pass one label an image")
         way = len(self.classes_)
@@ -74,8 +78,8 @@ class FewShotClassifier:
         self._check_fitted()
         x = normalise(self._inputs(images))
         with torch.inference_mode():
-            parts = [self._net(batch).softmax(1) for batch in x.split(256)]
-        return torch.cat(parts).numpy()
+            parts = [self._net(batch.to(self._net.device)).softmax(1) for batch in x.split(256)]
+        return torch.cat(parts).cpu().numpy()
 
     def predict(self, images: Any) -> np.ndarray[Any, Any]:
         """The most probable of `classes_` for each image (n,)."""
@@ -134,7 +138,9 @@ class FewShotClassifier:
                 "width": spec.width,
             },
             "classes": self.classes_.tolist(),
-            "settings": {name: value for name, value in self.get_params().items() if name != "initialisation"},
+            "settings": {
+                name: value for name, value in self.get_params().items() if name not in ("initialisation", "device")
+            },
         }
         save_tensors(folder / "classifier.safetensors", self._net.state_dict(), kind=KIND, version=VERSION, about=about)
         self.export_onnx(folder / "model.onnx")
@@ -149,10 +155,10 @@ class FewShotClassifier:
         export_onnx(self._net, api, Path(path), mean=[MEAN] * spec.channels, std=[STD] * spec.channels)
 
     @classmethod
-    def load(cls, folder: str | Path) -> "FewShotClassifier":
-        """Read what `save` wrote."""
+    def load(cls, folder: str | Path, *, device: str = "cpu") -> "FewShotClassifier":
+        """Read what `save` wrote, wherever that was."""
         tensors, about = load_tensors(Path(folder) / "classifier.safetensors", kind=KIND, version=VERSION)
-        classifier = cls(**about["settings"])
+        classifier = cls(**about["settings"], device=device)
         spec = NetSpec(**about["net"])
         classifier.classes_ = np.asarray(about["classes"])
         heard = {name: tensors[f"voices.{name}"] for name in Voices.TENSORS if f"voices.{name}" in tensors}
@@ -160,6 +166,7 @@ class FewShotClassifier:
             spec, spec.outline(), prototypes=tensors.get("prototypes"), voices=Voices(**heard) if heard else None
         )
         classifier._net.load_state_dict(tensors)
+        classifier._net.to(find_hardware(device).device)
         return classifier
 
     def _adapt(self, init: Initialisation, x: Tensor, y: Tensor, way: int) -> "FrozenClassifier":
@@ -175,7 +182,8 @@ class FewShotClassifier:
             with torch.no_grad():
                 params |= prototype_layer(net.features(params, x), y, way)
         if compares:  # the layer for class scores is not used
-            params |= {"head.weight": torch.zeros(way, params["head.weight"].shape[1]), "head.bias": torch.zeros(way)}
+            weight = params["head.weight"]
+            params |= {"head.weight": weight.new_zeros(way, weight.shape[1]), "head.bias": weight.new_zeros(way)}
         else:
             start = {name: p.detach().requires_grad_() for name, p in params.items()}
             params = fine_tune(Net(spec), start, x, y, lr=self.lr, steps=self.steps)
@@ -223,6 +231,10 @@ class FrozenClassifier(nn.Module):
         self.net = net.eval().requires_grad_(False)
         self.voices = voices
         self.register_buffer("prototypes", prototypes)
+
+    @property
+    def device(self) -> torch.device:
+        return self.net.head.weight.device
 
     def forward(self, x: Tensor) -> Tensor:
         if self.prototypes is None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from dfml.errors import ConfigError
@@ -31,3 +32,12 @@ class Episode(NamedTuple):
     query: Tensor  # (way * query, c, h, w)
     query_labels: Tensor  # (way * query,)
     classes: tuple[str, ...]  # what the labels stand for
+
+    def on(self, device: torch.device) -> "Episode":
+        """The same on `device`."""
+        return self._replace(
+            support=self.support.to(device),
+            support_labels=self.support_labels.to(device),
+            query=self.query.to(device),
+            query_labels=self.query_labels.to(device),
+        )

@@ -1,10 +1,11 @@
 """The product of learning: one initialisation that adapts to a new task, in one file."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from dfml.config import from_mapping
@@ -65,6 +66,15 @@ class Initialisation:
         _check_shapes(path, groups["params"], net)
         voices = Voices(**groups["voices"]) if groups["voices"] else None
         return cls(groups["params"], net, groups["statistics"], about.get("provenance", {}), voices)
+
+    def on(self, device: torch.device | str) -> "Initialisation":
+        """The same on `device`; a file is always loaded to the CPU."""
+        return replace(
+            self,
+            params={name: tensor.to(device) for name, tensor in self.params.items()},
+            statistics={name: tensor.to(device) for name, tensor in self.statistics.items()},
+            voices=None if self.voices is None else self.voices.on(device),
+        )
 
     def adapt(self, images: Any, labels: Any, **settings: Any) -> "FewShotClassifier":
         """A classifier for the classes of `labels`, from a few labelled images; see `FewShotClassifier`."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+import torch
 
 import dfml
 from dfml.apis.blackbox import BlackBox, reach, release
@@ -20,6 +21,7 @@ from dfml.config import nearest, override, to_mapping
 from dfml.engine.choice import open_engine
 from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiJoined, Event, LearningFinished
+from dfml.hardware import Precision, find_hardware
 from dfml.initialisation import Initialisation
 from dfml.methods import Method, Workplace, find_method
 from dfml.runs import RunFolder
@@ -39,6 +41,8 @@ def learn(
     budget_per_api: int | None = None,
     seed: int = 0,
     resume: bool = False,
+    device: str = "cpu",
+    precision: Precision = "full",
     engine: str = "local",
     address: str | None = None,
     on_event: Callable[[Event], Any] = lambda event: None,
@@ -46,15 +50,19 @@ def learn(
     """Learn an initialisation from `apis`: a manifest, a zoo folder, or anything callable behind the seam.
 
     `settings` are overrides such as "recovery.directions=10". No more than `budget` queries are sent in all, and no
-    more than `budget_per_api` to any API. The initialisation is also saved as `out`/init.safetensors. With `engine`
-    "ray", APIs are asked on a cluster: the one at `address`, or one that is started here. That changes no result.
+    more than `budget_per_api` to any API. The initialisation is also saved as `out`/init.safetensors.
+
+    `device` and `precision` are explained in `dfml.hardware`. A run that was begun on one device may be resumed on
+    another; what comes out is then not the same to the last bit. What is returned is on the CPU. With `engine` "ray",
+    APIs are asked on a cluster: the one at `address`, or one that is started here. That changes no result.
     """
     keep_freed_memory()
+    hardware = find_hardware(device, precision)
     chosen = find_method(method)
     with_weights = getattr(chosen, "NEEDS_WEIGHTS", False)
     if with_weights and engine != "local":
         raise ConfigError(f"{method} works on the APIs' weights in this process; run it with --engine local")
-    boxes = _open(apis, with_weights=with_weights)
+    boxes = _open(apis, with_weights=with_weights, device=hardware.device)
     config = chosen.plan(
         override(_preset(chosen.PRESETS, preset), settings), boxes, budget=budget, budget_per_api=budget_per_api
     )
@@ -67,6 +75,7 @@ def learn(
         **({"budget": budget} if budget is not None else {}),
         **({"budget_per_api": budget_per_api} if budget_per_api is not None else {}),
         **({"budgets": own_budgets} if own_budgets else {}),
+        **({"precision": "mixed"} if hardware.mixed else {}),
         "settings": to_mapping(config),
     }
     with ExitStack() as open_files:
@@ -103,9 +112,9 @@ def learn(
                 )
             )
         started = time.monotonic()
-        place = Workplace(metered, run, seed, emit, budget, budget_per_api, where)
-        learned = chosen.run(config, place)
-        provenance = {**table, "queries": place.queries, "dfml": dfml.__version__}
+        place = Workplace(metered, run, seed, emit, budget, budget_per_api, hardware, where)
+        learned = chosen.run(config, place).on("cpu")
+        provenance = {**table, **hardware.notes, "queries": place.queries, "dfml": dfml.__version__}
         initialisation = replace(learned, provenance=json.loads(json.dumps(provenance)))
         initialisation.save(run.initialisation)
         seconds = round(time.monotonic() - started, 1)
@@ -129,12 +138,12 @@ def settings_from(path: Path) -> list[str]:
     ]
 
 
-def _open(apis: str | Path | Sequence[BlackBox], *, with_weights: bool) -> list[BlackBox]:
+def _open(apis: str | Path | Sequence[BlackBox], *, with_weights: bool, device: torch.device) -> list[BlackBox]:
     boxes: list[BlackBox]
     if not isinstance(apis, str | Path):
         boxes = list(apis)
     elif with_weights:
-        boxes = list(load_white_boxes(apis))
+        boxes = list(load_white_boxes(apis, device=device))
     else:
         boxes = load_apis(apis)
     if not boxes:

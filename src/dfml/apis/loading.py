@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import torch
 from safetensors.torch import load_file
 
 from dfml.apis.blackbox import BlackBox
@@ -94,7 +95,9 @@ def secret_headers(headers: Mapping[str, str], environment: Mapping[str, str], w
     }
 
 
-def load_white_boxes(path: str | Path, *, only: Iterable[str] | None = None) -> list[ModuleApi]:
+def load_white_boxes(
+    path: str | Path, *, only: Iterable[str] | None = None, device: torch.device | str = "cpu"
+) -> list[ModuleApi]:
     """The APIs of a zoo with their weights, so that input gradients can be had: for the white-box bound only."""
     manifest = find_manifest(Path(path))
     boxes = []
@@ -107,7 +110,7 @@ def load_white_boxes(path: str | Path, *, only: Iterable[str] | None = None) -> 
         spec = NetSpec(arch=entry.arch, way=len(entry.classes), size=size, channels=channels, width=entry.width or 0)
         net = spec.outline()
         net.load_state_dict(tensors)
-        boxes.append(ModuleApi(net, entry_spec(name, entry), mean=mean, std=std))
+        boxes.append(ModuleApi(net.to(device), entry_spec(name, entry), mean=mean, std=std))
     return boxes
 
 

@@ -14,6 +14,7 @@ from dfml.engine.pool import Finished, Progress, Report, side_by_side
 from dfml.episode import Episode, EpisodeSpec
 from dfml.errors import ConfigError
 from dfml.evaluation import Accuracy, summarise
+from dfml.hardware import CPU, Hardware
 from dfml.heads import HeadConfig, check_voices, check_way, task_accuracy
 from dfml.initialisation import Initialisation
 from dfml.nets.functional import Net
@@ -53,6 +54,7 @@ class Chunk(NamedTuple):
     protocol: Protocol
     data: Path | None
     tasks: range
+    hardware: Hardware = CPU
 
 
 def meta_test(
@@ -61,6 +63,7 @@ def meta_test(
     *,
     data: Path | None = None,
     workers: int | None = None,
+    hardware: Hardware = CPU,
     on_task: Callable[[float], Any] = lambda tasks: None,
 ) -> Accuracy:
     """Accuracy over the protocol's tasks; task t is the same for every initialisation and any number of workers."""
@@ -72,11 +75,12 @@ def meta_test(
         sample_episode(part, _shape(protocol), stream(0))
     starts = range(0, protocol.tasks, CHUNK)
     chunks = [
-        Chunk(initialisation, protocol, data, range(start, min(start + CHUNK, protocol.tasks))) for start in starts
+        Chunk(initialisation, protocol, data, range(start, min(start + CHUNK, protocol.tasks)), hardware)
+        for start in starts
     ]
     fractions: dict[int, list[float]] = {}
     done = dict.fromkeys(range(len(chunks)), 0.0)
-    for event in side_by_side(score_chunk, chunks, workers=workers):
+    for event in side_by_side(score_chunk, chunks, workers=hardware.workers(workers)):
         if isinstance(event, Finished):
             fractions[event.index] = event.result
         share = event.done if isinstance(event, Progress) else 1.0
@@ -88,7 +92,7 @@ def meta_test(
 def score_chunk(chunk: Chunk, report: Report) -> list[float]:
     """The accuracy on each task of a chunk."""
     init = Initialisation.load(chunk.initialisation)
-    score = scorer(init, chunk.protocol)
+    score = scorer(init, chunk.protocol, chunk.hardware)
     fractions = []
     for episode in draw_tasks(chunk.protocol, chunk.tasks, data=chunk.data, shape=input_shape(init)):
         fractions.append(score(episode))
@@ -101,9 +105,10 @@ def input_shape(init: Initialisation) -> tuple[int, int, int]:
     return init.net.channels, init.net.size, init.net.size
 
 
-def scorer(init: Initialisation, protocol: Protocol) -> Callable[[Episode], float]:
+def scorer(init: Initialisation, protocol: Protocol, hardware: Hardware = CPU) -> Callable[[Episode], float]:
     """What the protocol does with one task: adapt to its support set, and the accuracy on its queries."""
-    net, head = Net(init.net), protocol.head
+    net, head = Net(init.net, mixed=hardware.mixed), protocol.head
+    init = init.on(hardware.device)
 
     def frozen(episode: Episode) -> float:
         classifier = init.adapt(
@@ -113,11 +118,12 @@ def scorer(init: Initialisation, protocol: Protocol) -> Callable[[Episode], floa
             lr=head.lr,
             steps=head.steps,
             support_weight=protocol.support_weight,
+            device=str(hardware.device),
         )
         return classifier.score(episode.query, episode.query_labels)
 
     def transductive(episode: Episode) -> float:
-        return task_accuracy(net, init.params, episode, head, voices=init.voices)
+        return task_accuracy(net, init.params, episode.on(hardware.device), head, voices=init.voices)
 
     return frozen if protocol.inductive else transductive
 

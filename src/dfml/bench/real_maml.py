@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from dfml.apis.blackbox import fit_to
 from dfml.data import ImageSet, sample_episode
 from dfml.episode import Episode, EpisodeSpec
+from dfml.hardware import CPU, Hardware
 from dfml.initialisation import Initialisation
 from dfml.meta.adam import AdamState, adam
 from dfml.meta.replay import meta_gradient
@@ -38,18 +39,20 @@ def meta_train(
     parts: Sequence[ImageSet],
     *,
     seed: int,
+    hardware: Hardware = CPU,
     on_step: Callable[[int, float, float], None] = lambda iteration, loss, accuracy: None,
 ) -> Initialisation:
     """MAML on tasks drawn from `parts` in turn."""
-    net, cfg = Net(config.net.spec), config.replay
+    net, cfg = Net(config.net.spec, mixed=hardware.mixed), config.replay
     task = EpisodeSpec(way=config.net.way, shot=cfg.shot, query=cfg.query)
     shape = (config.net.channels, config.net.size, config.net.size)
-    params = net.init(stream(seed, "meta-model"))
+    params = net.init(stream(seed, "meta-model"), device=hardware.device)
     state = AdamState.fresh(params)
 
     def draw(number: int) -> Episode:
         episode = sample_episode(parts[number % len(parts)], task, stream(seed, "real task", number))
-        return episode._replace(support=fit_to(episode.support, shape), query=fit_to(episode.query, shape))
+        fitting = episode._replace(support=fit_to(episode.support, shape), query=fit_to(episode.query, shape))
+        return fitting.on(hardware.device)
 
     for iteration in range(config.iterations):
         episodes = [draw(iteration * cfg.batch + place) for place in range(cfg.batch)]
@@ -63,4 +66,4 @@ def meta_train(
         )
         params, state = adam(params, result.grads, state, lr=cfg.outer_lr)
         on_step(iteration, result.loss, result.accuracy)
-    return Initialisation(params, net.spec)
+    return Initialisation(params, net.spec).on("cpu")

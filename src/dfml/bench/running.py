@@ -21,6 +21,7 @@ from dfml.episode import Episode
 from dfml.errors import ConfigError, DfmlError
 from dfml.evaluation import summarise
 from dfml.events import Event, LearningStarted, Replayed, Step, Visited
+from dfml.hardware import CPU, Hardware
 from dfml.heads import HeadConfig
 from dfml.initialisation import Initialisation
 from dfml.learning import learn
@@ -36,6 +37,7 @@ class Place(NamedTuple):
     runs: Path
     zoos: Zoos
     data: Path | None
+    hardware: Hardware = CPU
 
 
 class Job(NamedTuple):
@@ -71,7 +73,7 @@ def run_cells(
         if not place.results.finished(cell.stem):
             jobs.setdefault(cell.run_name, []).append(cell)
     items = [Job(tuple(group), place) for group in jobs.values()]
-    for event in (engine or Local()).side_by_side(run_job, items, workers=workers):
+    for event in (engine or Local()).side_by_side(run_job, items, workers=place.hardware.workers(workers)):
         job = items[event.index]
         if isinstance(event, Finished):
             yield from (CellDone(cell, failure) for cell, failure in zip(job.cells, event.result, strict=True))
@@ -93,7 +95,7 @@ def run_job(job: Job, report: Report) -> list[str | None]:
             continue
         try:
             outcome = run_cell(cell, job.place, partial(_report_part, report, number, len(job.cells)))
-            job.place.results.keep(cell, outcome)
+            job.place.results.keep(cell, outcome | job.place.hardware.notes)
             failures.append(None)
         except DfmlError as error:
             failures.append(str(error))
@@ -125,7 +127,7 @@ def run_cell(cell: Cell, place: Place, report: Report) -> dict[str, Any]:
         measures = measure_privacy(cell, place.runs / cell.run_name, place.zoos, place.data, place.results.folder)
     else:
         heads: dict[str, HeadConfig] = {head: HeadConfig(head=head) for head in cell.evaluation.heads}
-        scorers = {head: scorer(init, Protocol(head=config)) for head, config in heads.items()}
+        scorers = {head: scorer(init, Protocol(head=config), place.hardware) for head, config in heads.items()}
         shape = input_shape(init)
         results = _evaluate(cell, scorers, heads, place.data, shape, lambda done: report(0.5 + done / 2))
     seconds = {"learn": learned - started, "evaluate": time.monotonic() - learned}
@@ -136,7 +138,7 @@ def _learned(cell: Cell, place: Place, report: Report) -> tuple[Initialisation, 
     """The cell's initialisation, from its run folder where that is finished already, and its price."""
     folder = place.runs / cell.run_name
     if cell.method == "real-maml":
-        return _meta_trained(cell, folder, place.data, report), 0
+        return _meta_trained(cell, folder, place, report), 0
     total = 1
 
     def on_event(event: Event) -> None:
@@ -148,8 +150,10 @@ def _learned(cell: Cell, place: Place, report: Report) -> tuple[Initialisation, 
         elif isinstance(event, Step) and event.stage == "distilling" and event.done % 50 == 0:
             report(event.done / event.total)
 
+    hardware, zoos = place.hardware, place.zoos
+    white_box = cell.method == "white-box"
     init = learn(
-        place.zoos.apis(cell.apis, with_weights=cell.method == "white-box"),
+        zoos.white_boxes(cell.apis, device=hardware.device) if white_box else zoos.apis(cell.apis),
         folder,
         method=cell.method,
         preset=cell.preset,
@@ -157,18 +161,24 @@ def _learned(cell: Cell, place: Place, report: Report) -> tuple[Initialisation, 
         budget_per_api=cell.budget_per_api,
         seed=cell.seed,
         resume=True,
+        device=str(hardware.device),
+        precision=hardware.precision,
         on_event=on_event,
     )
     return init, spending(folder)["queries"]
 
 
-def _meta_trained(cell: Cell, folder: Path, data: Path | None, report: Report) -> Initialisation:
+def _meta_trained(cell: Cell, folder: Path, place: Place, report: Report) -> Initialisation:
     file = folder / "init.safetensors"
     if not file.exists():
-        parts = open_parts(cell.evaluation.dataset, "train", data)
+        parts = open_parts(cell.evaluation.dataset, "train", place.data)
         config = plan(override(RealMamlConfig(), cell.settings), parts, way=cell.evaluation.way)
         init = meta_train(
-            config, parts, seed=cell.seed, on_step=lambda step, *_: report((step + 1) / config.iterations)
+            config,
+            parts,
+            seed=cell.seed,
+            hardware=place.hardware,
+            on_step=lambda step, *_: report((step + 1) / config.iterations),
         )
         folder.mkdir(parents=True, exist_ok=True)
         init.save(file)

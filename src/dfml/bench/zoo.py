@@ -19,6 +19,7 @@ from dfml.engine.choice import Engine, Local
 from dfml.engine.pool import Progress, Report
 from dfml.errors import ConfigError
 from dfml.files import write_whole
+from dfml.hardware import CPU, Hardware
 from dfml.nets import Arch, NetSpec
 from dfml.rng import derive_seed, stream
 
@@ -60,6 +61,7 @@ class Job(NamedTuple):
     data: Path | None
     arch: Arch
     config: ZooConfig
+    hardware: Hardware = CPU
     lesson: Lesson | None = None
     """None where the worker can read the data set itself"""
 
@@ -106,23 +108,26 @@ def build_zoo(
     *,
     data: Path | None = None,
     workers: int | None = None,
+    hardware: Hardware = CPU,
     engine: Engine | None = None,
 ) -> Iterator[ZooEvent]:
-    """Train what is missing of the zoo in `folder`, yielding events; the same config gives the same bits.
+    """Train what is missing of the zoo in `folder`, yielding events; the same config gives the same bits on a CPU.
 
     Nobody but this process needs to see the data or the folder.
     """
-    jobs = _plan(config, data)
+    jobs = [job._replace(hardware=hardware) for job in _plan(config, data)]
     settings = to_mapping(config)
     entries = _trained_before(folder, settings)
     parts = {job.dataset: _train_part(job) for job in jobs}
     for part in parts.values():
         _check_tasks_fit(part, config)
-    zoo = {"config": settings, "train_classes": {name: len(part.classes) for name, part in parts.items()}}
+    train_classes = {name: len(part.classes) for name, part in parts.items()}
+    zoo = {**hardware.notes, "config": settings, "train_classes": train_classes}
     (folder / "apis").mkdir(parents=True, exist_ok=True)
     missing = [job for job in jobs if job.name not in entries]
     yield ZooStarted(tuple(job.name for job in missing), len(jobs))
-    for event in (engine or Local()).side_by_side(train_api, missing, workers=workers, equip=equip):
+    engine = engine or Local()
+    for event in engine.side_by_side(train_api, missing, workers=hardware.workers(workers), equip=equip):
         name = missing[event.index].name
         if isinstance(event, Progress):
             yield ApiProgress(name, event.done)
@@ -152,6 +157,7 @@ def train_api(job: Job, report: Report) -> Trained:
         TrainConfig(epochs=config.epochs, optimiser="adam" if job.arch == "conv4" else "sgd"),
         seed=seed,
         on_epoch=lambda epoch: report(epoch / config.epochs),
+        hardware=job.hardware,
     )
     entry = ApiEntry(
         file=f"apis/{job.name}.onnx",
@@ -164,7 +170,7 @@ def train_api(job: Job, report: Report) -> Trained:
         width=spec.width,
         seed=seed,
     )
-    tensors = {name: tensor.contiguous() for name, tensor in net.state_dict().items()}
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "net.onnx"
         export_onnx(net, entry_spec(job.name, entry), file, mean=mean, std=std)

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from dfml.apis.blackbox import BlackBox
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.apis.manifest import ApiEntry, cover_rate, mean_accuracy, read_manifest
@@ -53,10 +55,14 @@ class Zoos:
             found |= dict(list(entries.items())[draw.first : draw.first + draw.count])
         return found
 
-    def apis(self, draws: Sequence[Draw], *, with_weights: bool = False) -> list[BlackBox]:
+    def apis(self, draws: Sequence[Draw]) -> list[BlackBox]:
         """The drawn APIs, ready to be asked."""
-        load = load_white_boxes if with_weights else load_apis
-        return [api for draw in draws for api in load(self._found(draw), only=list(self.entries([draw])))]
+        return [api for draw in draws for api in load_apis(self._found(draw), only=list(self.entries([draw])))]
+
+    def white_boxes(self, draws: Sequence[Draw], *, device: torch.device) -> list[BlackBox]:
+        """The drawn APIs with their weights, on `device`."""
+        found = [(self._found(draw), list(self.entries([draw]))) for draw in draws]
+        return [api for folder, names in found for api in load_white_boxes(folder, only=names, device=device)]
 
     def describe(self, draws: Sequence[Draw]) -> dict[str, Any]:
         """How many APIs, how good, and the part of the train classes they know."""

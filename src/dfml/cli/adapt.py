@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from dfml.cli.hardware import add_device
+
 
 def add(verbs: Any) -> None:
     adapt = verbs.add_parser("adapt", help="make a classifier from a few labelled images")
@@ -15,6 +17,7 @@ def add(verbs: Any) -> None:
     )
     adapt.add_argument("--lr", type=float, default=0.01)
     adapt.add_argument("--steps", type=int, default=10)
+    add_device(adapt)
     adapt.add_argument("--out", type=Path, required=True, metavar="CLF")
     adapt.set_defaults(run=run, computes=True)
 
@@ -32,7 +35,7 @@ def run(args: argparse.Namespace) -> None:
     if args.out.exists() and any(args.out.iterdir()) and not (args.out / "classifier.safetensors").exists():
         raise ConfigError(f"{args.out} holds other files; choose another --out")
     images, labels = read_support(args.support, size=init.net.size, channels=init.net.channels)
-    classifier = init.adapt(images, labels, head=args.head, lr=args.lr, steps=args.steps)
+    classifier = init.adapt(images, labels, head=args.head, lr=args.lr, steps=args.steps, device=args.device)
     classifier.save(args.out)
     shots = {name: labels.count(name) for name in classifier.classes_.tolist()}
     told = ", ".join(f"{name} ({count})" for name, count in shots.items())

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfml.cli.engines import add_engine
+from dfml.cli.hardware import add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.bench.running import Place
@@ -25,6 +26,7 @@ def add(verbs: Any) -> None:
     bench.add_argument("--zoos", type=Path, nargs="+", default=[], metavar="DIR", help="zoos to use where they fit")
     bench.add_argument("--work", type=Path, default=Path("bench-work"), metavar="DIR", help="for new zoos and runs")
     bench.add_argument("--workers", type=int, help="cells at once (default: one a core)")
+    add_hardware(bench)
     add_engine(bench, "where cells run; with ray, every machine must see the same folders")
     bench.set_defaults(run=run, computes=True)
 
@@ -44,12 +46,13 @@ def run(args: argparse.Namespace) -> int:
     from dfml.bench.zoos import Zoos
     from dfml.engine.choice import open_engine
 
-    scale = SCALES[args.scale]
+    scale, hardware = SCALES[args.scale], chosen_hardware(args)
     table = make_table(args.table, scale, dataset=args.dataset, seeds=args.seeds, rows=args.rows)
     open_parts(table.dataset, "test", args.data)  # complain before anything is computed
     results = Results((args.out or Path("results")).absolute())  # workers may have another working folder
     work, data = args.work.absolute(), args.data.absolute() if args.data else None
-    place = Place(results, work / "runs", Zoos(work / "zoos", [zoos.absolute() for zoos in args.zoos]), data)
+    zoos = Zoos(work / "zoos", [zoos.absolute() for zoos in args.zoos])
+    place = Place(results, work / "runs", zoos, data, hardware)
     with open_engine(args.engine, args.address) as engine:
         failed = run_table(
             table, place, engine=engine, workers=args.workers, whole=not args.rows, estimate=args.scale == "paper"
@@ -75,7 +78,8 @@ def run_table(
     if whole:
         table.save(place.results.folder)
     for config in place.zoos.missing(draw for cell in waiting for draw in cell.apis):
-        build_with_progress(place.zoos.folder(config), config, data=place.data, workers=workers, engine=engine)
+        folder = place.zoos.folder(config)
+        build_with_progress(folder, config, data=place.data, workers=workers, hardware=place.hardware, engine=engine)
     failures = 0
     with progress_bars() as bars:
         overall = bars.add_task(table.name, total=len(waiting))

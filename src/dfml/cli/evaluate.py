@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfml.cli.hardware import add_hardware, chosen_hardware
+
 if TYPE_CHECKING:
     from dfml.bench.metatest import Protocol
+    from dfml.hardware import Hardware
 
 
 def add(verbs: Any) -> None:
@@ -29,6 +32,7 @@ def add(verbs: Any) -> None:
     evaluate.add_argument("--support-weight", type=float, help="inductive: the support set's share of the statistics")
     evaluate.add_argument("--seed", type=int, default=0, help="which tasks are drawn")
     evaluate.add_argument("--workers", type=int, help="processes (default: one a core)")
+    add_hardware(evaluate)
     evaluate.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON to FILE, or print it alone")
     evaluate.set_defaults(run=run, computes=True)
 
@@ -53,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
         for head in args.head
         for shot in args.shot
     ]
-    results = measure(path, protocols, data=args.data, workers=args.workers)
+    results = measure(path, protocols, data=args.data, workers=args.workers, hardware=chosen_hardware(args))
     text = json.dumps(results, indent=2)
     if args.json == "-":
         print(text)
@@ -68,12 +72,19 @@ def run(args: argparse.Namespace) -> None:
 
 
 def measure(
-    path: Path, protocols: "Sequence[Protocol]", *, data: Path | None = None, workers: int | None = None
+    path: Path,
+    protocols: "Sequence[Protocol]",
+    *,
+    data: Path | None = None,
+    workers: int | None = None,
+    hardware: "Hardware | None" = None,
 ) -> list[dict[str, Any]]:
     """Every protocol in turn, with a bar for each."""
     from dfml.bench.metatest import describe, meta_test
     from dfml.cli.drawing import progress_bars
+    from dfml.hardware import CPU
 
+    hardware = hardware or CPU
     results = []
     with progress_bars() as bars:
         for protocol in protocols:
@@ -82,5 +93,6 @@ def measure(
             def show(done: float, task: Any = task) -> None:
                 bars.update(task, completed=round(done))
 
-            results.append(describe(protocol, meta_test(path, protocol, data=data, workers=workers, on_task=show)))
+            accuracy = meta_test(path, protocol, data=data, workers=workers, hardware=hardware, on_task=show)
+            results.append(describe(protocol, accuracy) | hardware.notes)
     return results

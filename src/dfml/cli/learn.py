@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfml.cli.engines import add_engine
+from dfml.cli.hardware import add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.events import Event
@@ -24,6 +25,7 @@ def add(verbs: Any) -> None:
     learn.add_argument("--budget-per-api", type=int, metavar="QUERIES")
     learn.add_argument("--seed", type=int, default=0)
     learn.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    add_hardware(learn)
     add_engine(learn, "where APIs are asked")
     learn.add_argument("--tensorboard", action="store_true", help="also write the curves to RUN/tensorboard")
     learn.add_argument("--out", type=Path, required=True, metavar="RUN")
@@ -35,6 +37,7 @@ def run(args: argparse.Namespace) -> None:
     from dfml.cli.drawing import console
     from dfml.learning import learn, settings_from
 
+    hardware = chosen_hardware(args)
     settings = [*(settings_from(args.config) if args.config else ()), *args.set]
     with ExitStack() as opened:
         show = [opened.enter_context(LearningProgress()).show]
@@ -52,6 +55,8 @@ def run(args: argparse.Namespace) -> None:
             budget_per_api=args.budget_per_api,
             seed=args.seed,
             resume=args.resume,
+            device=str(hardware.device),
+            precision=hardware.precision,
             engine=args.engine,
             address=args.address,
             on_event=lambda event: [each(event) for each in show],

@@ -5,12 +5,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dfml.cli.hardware import add_device
+
 
 def add(verbs: Any) -> None:
     predict = verbs.add_parser("predict", help="classify images with an adapted classifier")
     predict.add_argument("classifier", type=Path, metavar="CLF")
     predict.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files, or folders of them")
     predict.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    add_device(predict)
     predict.set_defaults(run=run, computes=True)
 
 
@@ -19,7 +22,7 @@ def run(args: argparse.Namespace) -> None:
     from dfml.cli.drawing import console, percent, table
     from dfml.data.support import read_images
 
-    classifier = FewShotClassifier.load(args.classifier)
+    classifier = FewShotClassifier.load(args.classifier, device=args.device)
     spec = classifier.input_spec
     paths, images = read_images(args.images, size=spec.size, channels=spec.channels)
     answers: list[dict[str, Any]] = []

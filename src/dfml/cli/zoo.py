@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfml.cli.engines import add_engine
+from dfml.cli.hardware import add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.apis.manifest import ApiEntry
     from dfml.bench.zoo import ZooConfig
     from dfml.engine.choice import Engine
+    from dfml.hardware import Hardware
 
 
 def add(verbs: Any) -> None:
@@ -29,6 +31,7 @@ def add(verbs: Any) -> None:
     build.add_argument("--images-per-class", type=int, help="fewer make weak APIs")
     build.add_argument("--seed", type=int, default=0)
     build.add_argument("--workers", type=int, help="APIs trained at once (default: one a core)")
+    add_hardware(build)
     build.add_argument("--out", type=Path, required=True, metavar="ZOO")
     add_engine(build, "where APIs are trained; data and zoo stay on this machine")
     build.set_defaults(run=run_build, computes=True)
@@ -47,8 +50,9 @@ def run_build(args: argparse.Namespace) -> None:
 
     names = ("scenario", "dataset", "apis", "way", "arch", "width", "epochs", "images_per_class", "seed")
     config = from_mapping(ZooConfig, {name: getattr(args, name) for name in names}, where="dfml zoo build")
+    hardware = chosen_hardware(args)
     with open_engine(args.engine, args.address) as engine:
-        build_with_progress(args.out, config, data=args.data, workers=args.workers, engine=engine)
+        build_with_progress(args.out, config, data=args.data, workers=args.workers, hardware=hardware, engine=engine)
     print_zoo(args.out)
 
 
@@ -58,6 +62,7 @@ def build_with_progress(
     *,
     data: Path | None = None,
     workers: int | None = None,
+    hardware: "Hardware | None" = None,
     engine: "Engine | None" = None,
 ) -> None:
     """Build a zoo and draw a bar for it and for each API in training."""
@@ -65,10 +70,12 @@ def build_with_progress(
 
     from dfml.bench.zoo import ApiProgress, ApiTrained, ZooStarted, build_zoo
     from dfml.cli.drawing import progress_bars
+    from dfml.hardware import CPU
 
     with progress_bars() as bars:
         overall, running = bars.add_task("building the zoo", total=None), dict[str, TaskID]()
-        for event in build_zoo(out, config, data=data, workers=workers, engine=engine):
+        events = build_zoo(out, config, data=data, workers=workers, hardware=hardware or CPU, engine=engine)
+        for event in events:
             if isinstance(event, ZooStarted):
                 bars.update(overall, total=event.total, completed=event.total - len(event.names))
             elif isinstance(event, ApiProgress):

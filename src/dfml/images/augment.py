@@ -10,9 +10,9 @@ def augment(images: Tensor, *, jitter: float, shift: int, rng: Generator) -> Ten
     n, channels, height, width = images.shape
 
     def draw(planes: int) -> Tensor:
-        return (torch.rand(n, planes, 1, 1, generator=rng) * 2 - 1) * jitter
+        return ((torch.rand(n, planes, 1, 1, generator=rng) * 2 - 1) * jitter).to(images.device)
 
-    mirrored = torch.rand(n, 1, 1, 1, generator=rng) < 0.5
+    mirrored = (torch.rand(n, 1, 1, 1, generator=rng) < 0.5).to(images.device)
     images = torch.where(mirrored, images.flip(-1), images)
     if shift:
         reach = max(1, round(shift * height / 32))

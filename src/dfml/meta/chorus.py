@@ -49,7 +49,8 @@ class Student:
         trust_a * KL(API a's answer || softmax(head_a(body(image))))
 
     `params` is where the body starts; their own head stays as it is. `advance` makes one update. `save` and `load` are
-    exact: a student that is loaded goes on to the same bits.
+    exact: a student that is loaded goes on to the same bits. Everything but the order of the images, which is drawn on
+    the CPU, is where `params` and `answers` are.
     """
 
     def __init__(
@@ -59,16 +60,17 @@ class Student:
         self.apis, self.way = answers.probs.shape[1:]
         self.head = {name: p for name, p in params.items() if name.startswith("head.")}
         self.body = {name: p.clone().requires_grad_() for name, p in params.items() if name not in self.head}
-        width = params["head.weight"].shape[1]
-        self.weight = ((torch.rand(self.apis * self.way, width, generator=rng) * 2 - 1) * width**-0.5).requires_grad_()
-        self.bias = torch.zeros(self.apis * self.way, requires_grad=True)
-        self.absent = torch.where(torch.arange(self.way) < answers.ways[:, None], 0.0, NOWHERE)
+        device, width = answers.probs.device, params["head.weight"].shape[1]
+        weight = (torch.rand(self.apis * self.way, width, generator=rng) * 2 - 1) * width**-0.5
+        self.weight = weight.to(device).requires_grad_()
+        self.bias = torch.zeros(self.apis * self.way, requires_grad=True, device=device)
+        self.absent = torch.where(torch.arange(self.way, device=device) < answers.ways[:, None], 0.0, NOWHERE)
         self.optimiser = torch.optim.Adam(list(self._trained().values()), lr=config.lr, fused=True)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, config.lr, total_steps=config.steps)
         self.step = 0
         self.order = torch.randperm(len(answers.images), generator=rng)
         self.queue = self.order[:0]
-        self.trust = torch.ones(self.apis)
+        self.trust = torch.ones(self.apis, device=device)
 
     @property
     def params(self) -> Params:
@@ -129,7 +131,7 @@ class Student:
                 moments[index] = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
         self.optimiser.load_state_dict({"state": moments, "param_groups": about["groups"]})
         self.schedule.load_state_dict(about["schedule"])
-        self.queue, self.trust, self.step = tensors["queue"], tensors["trust"], about["step"]
+        self.queue, self.trust, self.step = tensors["queue"], tensors["trust"].to(self.bias.device), about["step"]
         self.rng.set_state(tensors["rng"])
         return True
 

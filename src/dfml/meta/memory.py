@@ -26,6 +26,7 @@ class TaskMemory:
     same true class twice; `merge_by_name` pools classes of one name where the names can be trusted. (The released code
     merges by the true ids of the data set, which no stranger's API tells.)
 
+    The bank is in main memory, wherever recovery computes: it is large, and a task taken from it is small.
     Images are filed under the class they were recovered for. With `require_agreement` an image that the API itself does
     not give that class is not filed at all: its label would be wrong.
     """
@@ -47,6 +48,7 @@ class TaskMemory:
 
     def add(self, recovered: RecoveredSet) -> int:
         """File a recovered set; the oldest set of a full class makes room. Returns the number of images filed."""
+        recovered = recovered.on("cpu")
         self._check_shape(recovered.images)
         images = (recovered.images.detach() * 255).round().clamp(0, 255).to(torch.uint8)
         right = recovered.probs.argmax(1) == recovered.targets

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from dfml.files import load_tensors, save_tensors
@@ -37,11 +38,11 @@ class LearnerState:
         save_tensors(path, tensors, kind=KIND, version=VERSION, about=about)
 
     @classmethod
-    def load(cls, path: Path) -> "LearnerState":
+    def load(cls, path: Path, *, device: torch.device | str = "cpu") -> "LearnerState":
         tensors, about = load_tensors(path, kind=KIND, version=VERSION)
         groups: dict[str, Params] = {"params": {}, "first": {}, "second": {}}
         for name, tensor in tensors.items():
             group, _, rest = name.partition(".")
-            groups[group][rest] = tensor
+            groups[group][rest] = tensor.to(device)
         adam = AdamState(groups["first"], groups["second"], about["steps"])
         return cls(groups["params"], adam, about["iteration"], json.loads(json.dumps(about["notes"])))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dfml.errors import ConfigError
+from dfml.hardware import device_of
 from dfml.meta.adapt import adapt
 from dfml.nets.functional import Params
 
@@ -83,12 +84,13 @@ def mean_gradient(
 
     Small networks leave the cores of one task idle, so each task runs on one core and the tasks share them out. The sum
     goes in the order of `tasks` and every task computes on one thread, whatever `workers` is: the result is the same to
-    the last bit.
+    the last bit. On a GPU, which shares its own cores out, tasks follow one another.
     """
     if not tasks:
         raise ConfigError("a meta-batch needs at least one task, got none")
     work = partial(task_gradient, params, inner_lr=inner_lr, inner_steps=inner_steps, first_order=first_order)
-    results = tuple(_on_single_cores(work, tasks, workers))
+    on_cpu = device_of(params).type == "cpu"
+    results = tuple(_on_single_cores(work, tasks, workers) if on_cpu else map(work, tasks))
     share = 1 / len(results)
     grads = {name: torch.stack([r.grads[name] for r in results]).sum(0) * share for name in params}
     return MetaGradient(grads, sum(r.loss for r in results) * share, sum(r.accuracy for r in results) * share, results)

@@ -11,6 +11,7 @@ from dfml.config import nearest
 from dfml.engine.choice import Engine, Local
 from dfml.errors import ConfigError
 from dfml.events import Emit
+from dfml.hardware import CPU, Hardware
 from dfml.initialisation import Initialisation
 from dfml.runs import RunFolder
 
@@ -35,6 +36,7 @@ class Workplace:
     budget: int | None = None
     """queries to all APIs together"""
     budget_per_api: int | None = None
+    hardware: Hardware = CPU
     engine: Engine = field(default_factory=Local)
     """where the APIs are asked"""
 

@@ -1,14 +1,14 @@
 """BiDf-MKD, the paper's method (alg:blackboxDFML): recover, distil on two levels, remember, replay."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import BlackBox, rest
+from dfml.apis.blackbox import rest
 from dfml.episode import EpisodeSpec
 from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
 from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
@@ -20,11 +20,11 @@ from dfml.meta.memory import TaskMemory
 from dfml.meta.replay import meta_gradient
 from dfml.meta.state import LearnerState
 from dfml.meta.tasks import mean_gradient
-from dfml.methods import Workplace, within_budgets
+from dfml.methods import Workplace
+from dfml.methods.bidf_plan import cost, plan
 from dfml.methods.bidf_settings import PRESETS, BidfMkdConfig
 from dfml.methods.meta_model import head_for
 from dfml.methods.schedule import Plateau, Rota, visits_due
-from dfml.methods.single_level import refuse_less_than_a_set
 from dfml.nets.functional import Net, Params, normalise
 from dfml.nets.statistics import batch_statistics, frozen
 from dfml.recovery.choice import recover
@@ -38,44 +38,7 @@ RETRY_ITERATIONS = 20
 NEVER = 2**40
 """an iteration that does not come: an API that refuses our requests is not asked again in this run"""
 
-__all__ = ["PRESETS", "plan", "run"]
-
-
-def plan(
-    config: BidfMkdConfig, apis: Sequence[BlackBox], *, budget: int | None, budget_per_api: int | None
-) -> BidfMkdConfig:
-    """Fill in the network's shape and the length of the schedule, and refuse a budget that buys nothing."""
-    config = replace(config, net=config.net.fitted(apis))
-    costs = refuse_less_than_a_set(config.recovery, apis, budget=budget, budget_per_api=budget_per_api)
-    schedule = config.schedule
-    if not schedule.visits and not schedule.plateau:
-        limits = [_smaller(api.spec.terms.budget, budget_per_api) for api in apis]
-        schedule = replace(schedule, visits=_affordable_visits(costs, budget, limits))
-    if not schedule.iterations:
-        schedule = replace(schedule, iterations=max(1_000, 100 * schedule.visits))
-    return replace(config, schedule=schedule)
-
-
-def _smaller(one: int | None, other: int | None) -> int | None:
-    return min((bound for bound in (one, other) if bound is not None), default=None)
-
-
-def _affordable_visits(costs: list[int], budget: int | None, limits: list[int | None]) -> int:
-    """A visit recovers two sets; a budget that buys an odd one more gets a visit for it."""
-    bounds = []
-    if budget is not None:
-        bounds.append(-(-(budget // (sum(costs) // len(costs))) // 2))
-    if None not in limits:
-        bounds.append(sum(-(-((limit or 0) // cost) // 2) for limit, cost in zip(limits, costs, strict=True)))
-    return max(1, min(bounds, default=2 * len(costs)))
-
-
-def cost(config: BidfMkdConfig, apis: Sequence[BlackBox]) -> list[int]:
-    """Queries to each API, at most: two sets a visit, visits shared out evenly."""
-    schedule = config.schedule
-    visits = schedule.iterations // schedule.plateau if schedule.plateau else schedule.visits
-    each = [2 * config.recovery.queries(api.spec.way) * -(-visits // len(apis)) for api in apis]
-    return within_budgets(each, apis)
+__all__ = ["PRESETS", "cost", "plan", "run"]
 
 
 def run(config: BidfMkdConfig, place: Workplace) -> Initialisation:
@@ -95,7 +58,8 @@ class Learner:
 
     def __init__(self, config: BidfMkdConfig, place: Workplace) -> None:
         self.config, self.place = config, place
-        self.net = Net(config.net.spec)
+        self.device = place.hardware.device
+        self.net = Net(config.net.spec, mixed=place.hardware.mixed)
         self.task = EpisodeSpec(way=config.net.way, shot=config.replay.shot, query=config.replay.query)
         self.apis = {api.spec.name: api for api in place.apis}
         self.workers = min(cores(), config.replay.batch)
@@ -103,10 +67,11 @@ class Learner:
         self.recovered = place.run.recovered
         self.recovered.mkdir(exist_ok=True)
         if place.run.resumed and place.run.checkpoint.exists():
-            self.state = LearnerState.load(place.run.checkpoint)
+            self.state = LearnerState.load(place.run.checkpoint, device=self.device)
         else:
             notes = {"visits": [], "failed": {}, "best": 0.0, "since": 0, "spent": False}
-            self.state = LearnerState.fresh(self.net.init(stream(place.seed, "meta-model")), notes)
+            start = self.net.init(stream(place.seed, "meta-model"), device=self.device)
+            self.state = LearnerState.fresh(start, notes)
         self.memory = self._remember()
         names = list(self.apis)
         order = torch.randperm(len(names), generator=stream(place.seed, "order")).tolist()
@@ -254,6 +219,7 @@ class Learner:
             student=student,
             size=self.config.net.size,
             on_step=on_step,
+            device=self.device,
         )
 
     def _imitate(self, net: Net, params: Params, support: RecoveredSet) -> Params:
@@ -273,7 +239,7 @@ class Learner:
         """One meta-step of MAML on interpolated tasks (eq:memory); no API is needed."""
         cfg = self.config.replay
         rng = stream(self.place.seed, "replay", iteration)
-        episodes = [self.memory.sample(self.task, rng) for _ in range(cfg.batch)]
+        episodes = [self.memory.sample(self.task, rng).on(self.device) for _ in range(cfg.batch)]
         result = meta_gradient(
             self.net,
             self.state.params,
@@ -325,7 +291,7 @@ class Learner:
             return {}
         rng = stream(self.place.seed, "statistics")
         images = torch.cat([self.memory.sample(self.task, rng).query for _ in range(4)])
-        return batch_statistics(self.net.spec, self.state.params, normalise(images))
+        return batch_statistics(self.net.spec, self.state.params, normalise(images.to(self.device)))
 
 
 def _student(net: Net, params: Params, images: Tensor) -> Callable[[Tensor], Tensor]:

@@ -73,9 +73,9 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
     answers = _ask(config, place)
     _keep_surest(answers, place)
     spec = config.net.spec
-    net = Net(spec)
-    start = net.init(stream(place.seed, "meta-model"))
-    student = Student(net, start, answers, config.distil, rng=stream(place.seed, "distil"))
+    device, net = place.hardware.device, Net(spec, mixed=place.hardware.mixed)
+    start = net.init(stream(place.seed, "meta-model"), device=device)
+    student = Student(net, start, answers.on(device), config.distil, rng=stream(place.seed, "distil"))
     if place.run.resumed and checkpoint.exists():
         student.load(checkpoint)
     saved, unsaid = time.monotonic(), list[float]()
@@ -91,7 +91,7 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
             saved = time.monotonic()
     for api, weight in zip(place.apis, student.trust.tolist(), strict=True):
         place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
-    some = answers.images[:512].float() / 255
+    some = answers.images[:512].to(device).float() / 255
     statistics = batch_statistics(spec, student.params, normalise(some))
     return Initialisation(student.params, spec, statistics, voices=student.voices(some))
 

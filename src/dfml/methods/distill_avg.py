@@ -16,8 +16,8 @@ def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:
 
     All students begin at the same weights; the mean of networks that have nothing in common would be noise.
     """
-    net = Net(config.net.spec)
-    start = net.init(stream(place.seed, "meta-model"))
+    net = Net(config.net.spec, mixed=place.hardware.mixed)
+    start = net.init(stream(place.seed, "meta-model"), device=place.hardware.device)
     total: Params = {name: torch.zeros_like(p) for name, p in start.items()}
     images, students = [], 0
     for visit in recovered_sets(config, place, method="distill-avg"):

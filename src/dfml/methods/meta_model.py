@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
 from dfml.apis.blackbox import BlackBox
 from dfml.errors import ConfigError
 from dfml.nets import Arch, NetSpec
@@ -48,9 +46,9 @@ def head_for(net: Net, params: Params, way: int) -> tuple[Net, Params]:
     """The meta model, or for an API with another number of classes the same body under a fresh, empty head."""
     if way == net.spec.way:
         return net, params
-    width = params["head.weight"].shape[1]
-    head = {"head.weight": torch.zeros(way, width), "head.bias": torch.zeros(way)}
-    return Net(replace(net.spec, way=way)), {**params, **head}
+    ours = params["head.weight"]
+    head = {"head.weight": ours.new_zeros(way, ours.shape[1]), "head.bias": ours.new_zeros(way)}
+    return Net(replace(net.spec, way=way), mixed=net.mixed), {**params, **head}
 
 
 def _most_common(values: list[int]) -> int:

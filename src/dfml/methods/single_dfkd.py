@@ -11,8 +11,8 @@ __all__ = ["PRESETS", "cost", "plan", "run"]
 
 def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:
     """theta <- the student of the next API, begun at theta (eq:inner, in sequence)."""
-    net = Net(config.net.spec)
-    params = net.init(stream(place.seed, "meta-model"))
+    net = Net(config.net.spec, mixed=place.hardware.mixed)
+    params = net.init(stream(place.seed, "meta-model"), device=place.hardware.device)
     seen = {}
     for visit in recovered_sets(config, place, method="single-dfkd"):
         params = imitate(net, params, visit.support, config.distil)

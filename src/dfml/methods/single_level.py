@@ -120,6 +120,7 @@ def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) 
                 rng=stream(place.seed, "visit", iteration, "support"),
                 size=config.net.size,
                 on_step=on_step,
+                device=place.hardware.device,
             )
         except ApiError as error:
             reason = str(error)

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from dfml.hardware import autocast
 from dfml.nets import NetSpec
 from dfml.nets.primitives import EPSILON, conv2d, norm_pool_relu
 
@@ -30,16 +31,17 @@ class Net:
     """`net(params, images)`: images (n, channels, size, size) in [0, 1] -> logits (n, way).
 
     Every batch is normalised by its own statistics. Nothing is mutated, so threads may share one `Net`. The head may
-    have another way than `spec` if `params` say so.
+    have another way than `spec` if `params` say so. With `mixed`, convolutions are done in bfloat16.
     """
 
-    def __init__(self, spec: NetSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: NetSpec, *, mixed: bool = False) -> None:
+        self.spec, self.mixed = spec, mixed
         self._features: Callable[[Params, Tensor], Tensor] = _conv4 if spec.arch == "conv4" else _resnet
 
-    def init(self, rng: Generator) -> Params:
-        """Fresh parameters, the same as those of `spec.build(rng=rng)`."""
-        return {name: p.detach() for name, p in self.spec.build(rng=rng, batch_norm="batch").named_parameters()}
+    def init(self, rng: Generator, *, device: torch.device | str = "cpu") -> Params:
+        """Fresh parameters, the same as those of `spec.build(rng=rng)`, moved to `device`."""
+        fresh = self.spec.build(rng=rng, batch_norm="batch").named_parameters()
+        return {name: p.detach().to(device) for name, p in fresh}
 
     @property
     def shapes(self) -> dict[str, torch.Size]:
@@ -53,7 +55,9 @@ class Net:
 
     def features(self, params: Params, images: Tensor) -> Tensor:
         """What the last layer reads: (n, width * (size // 16)**2) for Conv4, (n, 8 * width) for ResNets."""
-        return self._features(params, normalise(images).contiguous(memory_format=torch.channels_last))
+        x = normalise(images).contiguous(memory_format=torch.channels_last)
+        with autocast(x.device, mixed=self.mixed):
+            return self._features(params, x)
 
 
 def normalise(images: Tensor) -> Tensor:
@@ -69,7 +73,8 @@ def _conv4(params: Params, x: Tensor) -> Tensor:
 
 def _conv_block(params: Params, prefix: str, x: Tensor) -> Tensor:
     weight, gain = params[prefix + "conv.weight"], params[prefix + "norm.weight"]
-    if bool((gain < 0).any()):
+    # On a CPU it pays to look; to look at a number on a GPU is to wait until all work before it is done.
+    if gain.device.type != "cpu" or bool((gain < 0).any()):
         sign = torch.where(gain < 0, -1.0, 1.0).to(gain.dtype)
         weight, gain = weight * sign[:, None, None, None], gain * sign
     return norm_pool_relu(conv2d(x, weight, padding=1), gain, params[prefix + "norm.bias"])

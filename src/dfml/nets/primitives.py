@@ -23,7 +23,14 @@ _aten = torch.ops.aten
 
 
 def conv2d(x: Tensor, weight: Tensor, *, stride: int = 1, padding: int = 0) -> Tensor:
-    """Maps (n, i, h, w) and weight (o, i, k, k) -> (n, o, h', w'), zero-padded; differentiable twice."""
+    """Maps (n, i, h, w) and weight (o, i, k, k) -> (n, o, h', w'), zero-padded; differentiable twice.
+
+    Under `torch.autocast` it computes, and so do its derivatives, in the type of that; the maps stay what they were.
+    """
+    if torch.is_autocast_enabled(x.device.type):
+        lower = torch.get_autocast_dtype(x.device.type)
+        rough: Tensor = _apply(_Conv, x.to(lower), weight.to(lower), stride, padding)
+        return rough.to(x.dtype)
     out: Tensor = _apply(_Conv, x, weight, stride, padding)
     return out
 

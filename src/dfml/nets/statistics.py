@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from dfml.hardware import device_of
 from dfml.nets import Classifier, NetSpec
 
 Statistics = dict[str, Tensor]
@@ -16,7 +17,7 @@ def batch_statistics(spec: NetSpec, params: dict[str, Tensor], inputs: Tensor) -
     The variance is the biased one: a network frozen with these statistics gives, for exactly this batch, what it gave
     with batch statistics.
     """
-    net = spec.outline(batch_norm="batch")
+    net = spec.outline(batch_norm="batch").to(inputs.device)
     net.load_state_dict(params)
     statistics: Statistics = {}
 
@@ -49,7 +50,7 @@ def blend(ours: Statistics, theirs: Statistics, weight: float) -> Statistics:
 
 def frozen(spec: NetSpec, params: dict[str, Tensor], statistics: Statistics) -> Classifier:
     """A network that treats every image alike, whatever else is in the batch."""
-    net = spec.outline(batch_norm="running")
+    net = spec.outline(batch_norm="running").to(device_of(params))
     counters = {name: t for name, t in net.state_dict().items() if name.endswith("num_batches_tracked")}
     net.load_state_dict({**params, **statistics, **counters})
     return net.eval().requires_grad_(False)

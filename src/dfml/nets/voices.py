@@ -33,6 +33,10 @@ class Voices(nn.Module):
         free = int((mean > 0).sum()) - len(mean)
         self.loudness = (free / len(centre)) ** 0.5  # r
 
+    def on(self, device: torch.device | str) -> Self:
+        """The same there; unlike `to`, which would move these."""
+        return type(self)(*(getattr(self, name).to(device) for name in self.TENSORS))
+
     def forward(self, features: Tensor) -> Tensor:
         """Features (n, d) of the student -> (n, d + m * k)."""
         answers = (self.answers(features) - self.mean).flatten(1)

@@ -19,15 +19,22 @@ def recover(
     size: int,
     student: Student | None = None,
     on_step: Progress | None = None,
+    device: torch.device | str = "cpu",
 ) -> RecoveredSet:
-    """A set by whichever strategy `config` names."""
+    """A set by whichever strategy `config` names, made on `device`, where the student must be."""
     if config.strategy == "inversion":
-        return invert(api, config, rng=rng, student=student, size=size, on_step=on_step)
-    return choose(api, config, rng=rng, student=student, size=size)
+        return invert(api, config, rng=rng, student=student, size=size, on_step=on_step, device=device)
+    return choose(api, config, rng=rng, student=student, size=size, device=device)
 
 
 def choose(
-    api: BlackBox, config: RecoveryConfig, *, rng: Generator, size: int, student: Student | None = None
+    api: BlackBox,
+    config: RecoveryConfig,
+    *,
+    rng: Generator,
+    size: int,
+    student: Student | None = None,
+    device: torch.device | str = "cpu",
 ) -> RecoveredSet:
     """Ask about `config.pool` procedural images, once each, and keep for every class those of the smallest objective.
 
@@ -39,13 +46,13 @@ def choose(
             f"a pool of {config.pool} images cannot give {config.images_per_class} of each class; raise recovery.pool"
         )
     seed = int(torch.randint(2**62, (1,), generator=rng))
-    images = prior(config.pool, seed=seed, size=size, channels=api.spec.image[0]).float() / 255
+    images = prior(config.pool, seed=seed, size=size, channels=api.spec.image[0]).to(device).float() / 255
     with torch.no_grad():
         probs = api(images)
         agree = None if student is None else student(images).argmax(1) == probs.argmax(1)
         chosen, targets = [], []
         for target in range(api.spec.way):
-            wanted = torch.full((config.pool,), target)
+            wanted = torch.full((config.pool,), target, device=device)
             objective = RecoveryObjective(api, wanted, student=student, weight=config.boundary)
             value = objective.values(probs, images, agree)
             chosen.append(value.argsort(stable=True)[: config.images_per_class])

@@ -71,7 +71,7 @@ def sphere(
 
     On a linear f it is unbiased, with E|g_hat - g|^2 = (d - 1)/q |g|^2.
     """
-    draw = partial(torch.Tensor.normal_, generator=rng)
+    draw = partial(_gaussian, rng=rng)
     return averaged(objective, x, draw, directions=directions, radius=radius, value=value, levels=levels)
 
 
@@ -90,8 +90,15 @@ def antithetic(
     The even part of f cancels exactly, so on a quadratic f it is as good as `sphere` on a linear one. The one query at
     x serves the value alone.
     """
-    draw = partial(torch.Tensor.normal_, generator=rng)
+    draw = partial(_gaussian, rng=rng)
     return averaged(objective, x, draw, directions=directions, radius=radius, value=value, levels=levels, central=True)
+
+
+def _gaussian(out: Tensor, *, rng: Generator) -> Tensor:
+    """Standard normal numbers into `out`, which may be on another device than `rng`."""
+    if out.device == rng.device:
+        return out.normal_(generator=rng)
+    return out.copy_(torch.empty(out.shape, dtype=out.dtype).normal_(generator=rng))
 
 
 def averaged(

@@ -144,24 +144,28 @@ def invert(
     student: Student | None = None,
     size: int | None = None,
     on_step: Progress | None = None,
+    device: torch.device | str = "cpu",
 ) -> RecoveredSet:
     """Images that the API gives the classes we ask for; with a `student`, a boundary set (eq:adaptive).
 
     Of every image the best iterate is kept (see `_Best`), with the answer the API gave to exactly that one, so nothing
     is asked twice. Images are `size` x `size`, by default as large as the API takes. All randomness comes from
     `rng`: after an `ApiError` the same call with the same stream asks the same questions again, in the same order.
+    Everything is computed on `device`, where the student must be, in full precision: differences between answers to
+    nearly equal images would not survive less.
     """
     spec = api.spec
-    targets = torch.arange(spec.way).repeat_interleave(config.images_per_class)
+    targets = torch.arange(spec.way, device=device).repeat_interleave(config.images_per_class)
     side = -(-max(spec.image[1:]) // 4) * 4 if size is None else size
     generator = Generator(rng=rng, size=side, channels=spec.image[0], filters=config.filters, latent=config.latent)
-    generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a fifth faster on the CPU
-    z = torch.randn(len(targets), config.latent, generator=rng).requires_grad_()
+    generator.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # a fifth faster on the CPU
+    z = torch.randn(len(targets), config.latent, generator=rng).to(device).requires_grad_()
     adam = torch.optim.Adam([z, *generator.parameters()], lr=config.lr, betas=config.betas)
     objective = RecoveryObjective(api, targets, student=student, weight=config.boundary)
     best = _Best(targets, (spec.image[0], side, side), spec.way)
     queries, limit = 0, config.queries(spec.way)
-    ours, done = torch.arange(len(targets)), torch.tensor([], dtype=torch.long)  # images on the way, and arrived
+    ours = torch.arange(len(targets), device=device)  # images on the way
+    done = ours[:0]  # images that have arrived
 
     for step in range(config.steps):
         if queries + config.queries_per_step * len(ours) > limit:
@@ -174,7 +178,7 @@ def invert(
         here = objective.of(ours).at(x, exact=config.estimator == "exact")
         queries += len(x)
         best.update(ours, x, here)
-        still = torch.arange(len(ours))
+        still = torch.arange(len(ours), device=device)
         if config.early_stop:
             arrived = best.sure(config.confidence) & (best.between | (student is None))
             still = (~arrived[ours]).nonzero().squeeze(1)
@@ -204,12 +208,13 @@ class _Best:
     """
 
     def __init__(self, targets: Tensor, shape: tuple[int, int, int], way: int) -> None:
-        n = len(targets)
-        self.targets, self.images, self.probs = targets, torch.zeros(n, *shape), torch.zeros(n, way)
-        self.value, self.between = torch.full((n,), torch.inf), torch.zeros(n, dtype=torch.bool)
+        n, device = len(targets), targets.device
+        self.targets, self.images = targets, torch.zeros(n, *shape, device=device)
+        self.probs, self.value = torch.zeros(n, way, device=device), torch.full((n,), torch.inf, device=device)
+        self.between = torch.zeros(n, dtype=torch.bool, device=device)
 
     def update(self, rows: Tensor, x: Tensor, here: Anchor) -> None:
-        between = torch.zeros(len(rows), dtype=torch.bool)
+        between = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
         if here.agree is not None:
             between = (here.probs.argmax(1) == self.targets[rows]) & ~here.agree
         was = self.between[rows]

@@ -31,13 +31,18 @@ class Answers:
     asked: Tensor  # bool (n, m): which API has answered about which image
     ways: Tensor  # long (m,): how many classes each API has
 
+    def on(self, device: torch.device) -> "Answers":
+        """The same on `device`."""
+        return Answers(*(part.to(device) for part in (self.images, self.probs, self.asked, self.ways)))
+
     def rows(self, keep: Tensor) -> "Answers":
         """The answers about some of the images."""
+        keep = keep.to(self.images.device)
         return replace(self, images=self.images[keep], probs=self.probs[keep], asked=self.asked[keep])
 
     def digest(self) -> str:
         """The same for the same answers to the same images, and for no others."""
-        parts = (part.numpy().tobytes() for part in (self.images, self.probs, self.asked, self.ways))
+        parts = (part.cpu().numpy().tobytes() for part in (self.images, self.probs, self.asked, self.ways))
         return hashlib.sha256(b"".join(parts)).hexdigest()
 
 

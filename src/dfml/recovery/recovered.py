@@ -1,6 +1,6 @@
 """Images that came out of an API, with all it said about them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,12 @@ class RecoveredSet:
     def reached(self) -> float:
         """The fraction of images that the API gives their target class."""
         return (self.probs.argmax(1) == self.targets).float().mean().item()
+
+    def on(self, device: torch.device | str) -> "RecoveredSet":
+        """The same on `device`."""
+        return replace(
+            self, images=self.images.to(device), targets=self.targets.to(device), probs=self.probs.to(device)
+        )
 
     def save(self, path: Path) -> None:
         """Keep the set in a file; its images as 8-bit ones."""

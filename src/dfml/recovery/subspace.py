@@ -37,7 +37,8 @@ def orthogonal(
         raise ConfigError(f"images of {d} values have {d} orthogonal directions, not {directions}; lower `directions`")
     colour, rows, columns = (cosines(size).to(x) for size in (channels, height, width))
     signs = torch.randint(0, 2, x.shape, generator=rng).to(x).mul_(2).sub_(1)
-    order = iter(torch.stack([torch.randperm(d, generator=rng)[:directions] for _ in range(n)], dim=1))
+    drawn = torch.stack([torch.randperm(d, generator=rng)[:directions] for _ in range(n)], dim=1)
+    order = iter(drawn.to(x.device))
 
     def draw(out: Tensor) -> Tensor:
         pattern = next(order)

@@ -160,5 +160,5 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ArtifactError(f"{path} is damaged ({error}); delete it and run the bench again") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ArtifactError(f"{path} is no result of dfml bench in format {FORMAT}; move it away")
+        raise ArtifactError(f"{path} is no result of dfml bench in format {FORMAT}; delete it and run the bench again")
     return content
