@@ -39,7 +39,7 @@ def open_cluster(address: str | None) -> Iterator["Cluster"]:
         alone = {} if address else {"num_cpus": cores(), "object_store_memory": STORE_BYTES, "include_dashboard": False}
         try:
             ray.init(address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **alone)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
+        except Exception as error:  # of any kind: Ray has no base for them
             where = f"there is no Ray cluster to join at {address}" if address else "Ray cannot be started here"
             raise ConfigError(f"{where} ({first_line(error)}); see that Ray and Python are the same there") from None
     try:
