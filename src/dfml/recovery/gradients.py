@@ -23,7 +23,7 @@ from torch import Generator, Tensor
 Objective = Callable[[Tensor], Tensor]
 """probes (m, n, c, h, w) -> values (m, n)"""
 
-IMAGES_A_CALL = 256
+IMAGES_A_CALL = 1024
 """An API works best on batches; several directions share a call until this many images are in it."""
 
 
