@@ -134,7 +134,9 @@ def plot(found: dict[str, Any], file: Path) -> None:
         for label, marker in (("by apis", "o"), ("by queries", "s")):
             rows = found[label]
             answers = [row["apis"] * row["queries"] for row in rows]
-            axes.plot(answers, [row[cost] for row in rows], marker=marker, label=f"more {label.removeprefix('by ')}")
+            axes.plot(
+                answers, [row[cost] for row in rows], marker=marker, label=f"more {label[3:].replace('apis', 'APIs')}"
+            )
         axes.set_xscale("log")
         if cost == "asking_seconds":
             first = found["by apis"][0]
