@@ -166,9 +166,10 @@ def _quality(make: Maker) -> list[Row]:
 
 
 def _privacy(make: Maker) -> list[Row]:
-    return [
-        make.row(name, share=True, measure="privacy", source=("", "")) for name in ("bidf-mkd", "white-box", "chorus")
-    ]
+    """Runs of the main table, fewer of them: each is a mean over many images."""
+    names = ("bidf-mkd", "white-box", "chorus")
+    rows = [make.row(name, share=True, measure="privacy", source=("", "")) for name in names]
+    return [replace(row, seeds=make.seeds or make.scale.lesser_seeds) for row in rows]
 
 
 def _accuracies(make: Maker) -> list[Row]:
