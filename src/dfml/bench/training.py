@@ -40,10 +40,9 @@ def train(
 ) -> Classifier:
     """A network of shape `spec` fitted to normalised images (n, c, h, w) and labels (n,); in evaluation mode."""
     device = hardware.device
-    # Channels last: pooling is vectorised over channels, which alone makes an update about 1.5 times as fast.
     net = spec.build(rng=stream(seed, "weights"))
-    net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    images, labels = images.to(device).contiguous(memory_format=torch.channels_last), labels.to(device)
+    net.to(device, memory_format=spec.memory_format)  # type: ignore[call-overload]
+    images, labels = images.to(device).contiguous(memory_format=spec.memory_format), labels.to(device)
     shuffle = stream(seed, "batches")
     batch = max(2, min(config.batch, len(images) // BATCHES_PER_EPOCH))
     optimiser: torch.optim.Optimizer

@@ -55,7 +55,7 @@ class Net:
 
     def features(self, params: Params, images: Tensor) -> Tensor:
         """What the last layer reads: (n, width * (size // 16)**2) for Conv4, (n, 8 * width) for ResNets."""
-        x = normalise(images).contiguous(memory_format=torch.channels_last)
+        x = normalise(images).contiguous(memory_format=self.spec.memory_format)
         with autocast(x.device, mixed=self.mixed):
             return self._features(params, x)
 
