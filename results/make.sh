@@ -77,4 +77,6 @@ for table in tab:ss tab:ablation tab:zofo tab:numberapi fig:apinum queries tab:s
 done
 bench tab:mh "$(dirname "$data")" # a folder with cifar-fs/, mini-imagenet/ and cub/
 dfml bench show "$here" --out "$here/shown"
+cp "$here/shown/laptop-cifar-fs-queries.png" "$here/../docs/bench-queries.png"
+(cd "$here/.." && python -m benchmarks.growth --plot docs/growth.svg && python results/table.py --write)
 (cd "$here/.." && python -m benchmarks.random_baseline "$data" --tasks 100 --out "$here/random-baseline.json")

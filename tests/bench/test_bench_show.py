@@ -69,9 +69,10 @@ def test_the_figure_has_points_where_there_are_queries_and_levels_where_not(resu
     from dfml.report.curves import curves
 
     (table,) = read_tables(results)
-    (axes,) = curves(table).axes
+    figure = curves(table)
+    (axes,) = figure.axes
     assert axes.get_xscale() == "log"
-    assert {text.get_text() for text in axes.get_legend().get_texts()} == {
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {
         "bidf-mkd (finetune)",
         "bidf-mkd (prototype)",
         "random (finetune)",
