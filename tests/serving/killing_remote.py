@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -55,6 +56,7 @@ def serve(folder: Path) -> tuple[str, int, int]:
     tell, telling = os.pipe()
     if os.fork() == 0:
         os.close(ask)
+        torch.set_num_threads(1)  # as in `fork`
         server = Server(
             Hosted([logging_api(name, folder / f"{name}.diary") for name in NAMES], ServeConfig(latency_s=0.004))
         )
@@ -75,8 +77,13 @@ def fork(manifest: Path, run: Path) -> int:
     if child == 0:
         status = 1
         try:
+            torch.set_num_threads(
+                1
+            )  # after a fork PyTorch replaces its thread pool; two threads must not do so at once
             dfml.learn(manifest, run, settings=SETTINGS, budget=BUDGET, resume=True)
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     return child
