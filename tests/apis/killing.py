@@ -76,7 +76,7 @@ def fork(path: Path, log: Path, *, seed: int, budget: int, threads: int, calls: 
     if child == 0:
         status = 1
         try:
-            torch.set_num_threads(1)  # after a fork PyTorch replaces its thread pool; two threads must not do so at once
+            torch.set_num_threads(1)  # after a fork PyTorch renews its thread pool: not by two threads at once
             live(path, log, seed=seed, budget=budget, threads=threads, calls=calls)
             status = 0
         finally:

@@ -77,9 +77,7 @@ def fork(manifest: Path, run: Path) -> int:
     if child == 0:
         status = 1
         try:
-            torch.set_num_threads(
-                1
-            )  # after a fork PyTorch replaces its thread pool; two threads must not do so at once
+            torch.set_num_threads(1)  # after a fork PyTorch renews its thread pool: not by two threads at once
             dfml.learn(manifest, run, settings=SETTINGS, budget=BUDGET, resume=True)
             status = 0
         except BaseException:
