@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from dfml.bench.metatest import Protocol, draw_tasks, meta_test
+from dfml.evaluation.metatest import Protocol, draw_tasks, meta_test
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
 from dfml.nets.functional import MEAN, STD, Net

@@ -29,13 +29,14 @@ SPREAD, FLAT = 1.25, 0.1
 def build(folder: Path, count: int) -> Path:
     """A manifest of `count` APIs: Conv4 of 4 filters on 16 x 16 pixels, behind onnxruntime."""
     from dfml.apis.blackbox import ApiSpec
-    from dfml.apis.module import export_onnx
     from dfml.nets import NetSpec
+    from dfml.nets.export import export_onnx
     from dfml.rng import stream
 
     folder.mkdir()
     spec = ApiSpec(name="tiny", classes=tuple("abcde"), image=(3, 16, 16))
-    export_onnx(NetSpec(width=4, size=16).build(rng=stream(0)).eval(), spec, folder / "0.onnx")
+    net = NetSpec(width=4, size=16).build(rng=stream(0)).eval()
+    export_onnx(net, folder / "0.onnx", name=spec.name, classes=spec.classes, image=spec.image)
     for number in range(1, count):
         shutil.copy(folder / "0.onnx", folder / f"{number}.onnx")
     apis = {

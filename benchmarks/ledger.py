@@ -11,9 +11,9 @@ import torch
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.apis.ledger import Ledger, Metered
-from dfml.apis.module import export_onnx
-from dfml.apis.onnx import OnnxApi
+from dfml.apis.local.onnx import OnnxApi
 from dfml.nets import NetSpec
+from dfml.nets.export import export_onnx
 from dfml.rng import stream
 from dfml.runtime import keep_freed_memory
 
@@ -24,7 +24,7 @@ def conv4(folder: Path) -> OnnxApi:
     """A freshly initialised Conv4 behind onnxruntime, on one thread."""
     spec = ApiSpec(name="conv4", classes=("a", "b", "c", "d", "e"), image=(3, 32, 32))
     net = NetSpec(arch="conv4", way=5, size=32).build(rng=stream(0, "benchmark"))
-    export_onnx(net, spec, folder / "conv4.onnx")
+    export_onnx(net, folder / "conv4.onnx", name=spec.name, classes=spec.classes, image=spec.image)
     return OnnxApi(folder / "conv4.onnx", spec, threads=1)
 
 

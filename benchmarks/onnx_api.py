@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
-from dfml.apis.module import ModuleApi, export_onnx
-from dfml.apis.onnx import OnnxApi
+from dfml.apis.local.module import ModuleApi
+from dfml.apis.local.onnx import OnnxApi
 from dfml.nets import NetSpec
+from dfml.nets.export import export_onnx
 from dfml.rng import stream
 from dfml.runtime import keep_freed_memory
 
@@ -24,7 +25,7 @@ def both(folder: Path) -> tuple[ModuleApi, OnnxApi]:
     spec = ApiSpec(name="conv4", classes=("a", "b", "c", "d", "e"), image=(3, 32, 32))
     net = NetSpec(arch="conv4", way=5, size=32).build(rng=stream(0, "benchmark"))
     mean, std = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
-    export_onnx(net, spec, folder / "conv4.onnx", mean=mean, std=std)
+    export_onnx(net, folder / "conv4.onnx", name=spec.name, classes=spec.classes, image=spec.image, mean=mean, std=std)
     return ModuleApi(net, spec, mean=mean, std=std), OnnxApi(folder / "conv4.onnx", spec, threads=1)
 
 

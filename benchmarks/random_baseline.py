@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from dfml.bench.metatest import Protocol, draw_tasks
 from dfml.episode import Episode
-from dfml.evaluation import summarise
+from dfml.evaluation.accuracy import summarise
+from dfml.evaluation.metatest import Protocol, draw_tasks
 from dfml.nets import NetSpec
 from dfml.nets.functional import normalise
 from dfml.rng import stream

@@ -24,11 +24,11 @@ from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger import Ledger, Metered, ledger_path
 from dfml.apis.loading import load_apis
 from dfml.apis.manifest import ApiEntry, write_manifest
-from dfml.apis.module import export_onnx
 from dfml.engine.choice import Engine, open_engine
 from dfml.images.prior import prior
+from dfml.methods.chorus.asking import ask_all
 from dfml.nets import NetSpec
-from dfml.recovery.pool import ask_all
+from dfml.nets.export import export_onnx
 from dfml.rng import stream
 
 APIS, CONNECTIONS, REQUESTS, BATCH = 8, 2, 120, 8
@@ -45,7 +45,7 @@ def write_zoo(folder: Path) -> Path:
     for number in range(APIS):
         spec = ApiSpec(name=f"api-{number}", classes=("a", "b", "c"), image=(3, 16, 16))
         net = NetSpec(arch="conv4", way=3, size=16, width=4).build(rng=stream(number, "benchmark"))
-        export_onnx(net, spec, folder / f"{spec.name}.onnx")
+        export_onnx(net, folder / f"{spec.name}.onnx", name=spec.name, classes=spec.classes, image=spec.image)
         entries[spec.name] = ApiEntry(file=f"{spec.name}.onnx", classes=spec.classes, image=spec.image)
     write_manifest(folder / "apis.toml", entries)
     return folder / "apis.toml"

@@ -17,10 +17,11 @@ from benchmarks.turns import Contender, Turn, entered, matmul_gflops
 from torch.utils.flop_counter import FlopCounterMode
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
-from dfml.apis.module import ModuleApi, export_onnx
-from dfml.apis.onnx import OnnxApi
+from dfml.apis.local.module import ModuleApi
+from dfml.apis.local.onnx import OnnxApi
 from dfml.images.generator import Generator
 from dfml.nets import NetSpec
+from dfml.nets.export import export_onnx
 from dfml.recovery.inversion import RecoveryConfig, invert
 from dfml.rng import stream
 
@@ -37,7 +38,7 @@ def conv4() -> torch.nn.Module:
 
 def behind_onnxruntime(cores: int) -> BlackBox:
     with tempfile.TemporaryDirectory() as folder:
-        export_onnx(conv4(), SPEC, Path(folder) / "conv4.onnx")
+        export_onnx(conv4(), Path(folder) / "conv4.onnx", name=SPEC.name, classes=SPEC.classes, image=SPEC.image)
         api = OnnxApi(Path(folder) / "conv4.onnx", SPEC, threads=cores)
         api(torch.rand(1, *SPEC.image))  # opens the file
     return api

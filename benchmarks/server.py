@@ -20,8 +20,8 @@ from benchmarks.endpoint import serving
 from benchmarks.ledger import conv4
 
 import dfml
-from dfml.apis.http import Message
 from dfml.apis.ledger import Ledger, Metered
+from dfml.apis.remote.host import Message
 from dfml.rng import stream
 from dfml.runtime import keep_freed_memory
 

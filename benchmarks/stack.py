@@ -15,7 +15,7 @@ import torch
 from benchmarks.ledger import conv4
 
 from dfml.apis.ledger import Ledger, Metered
-from dfml.recovery.pool import ask_all
+from dfml.methods.chorus.asking import ask_all
 from dfml.rng import stream
 from dfml.runtime import keep_freed_memory
 

@@ -38,8 +38,8 @@ def train_one(seed: int, report: object) -> float:
     """What a zoo worker does, without reading data or writing files."""
     import torch
 
-    from dfml.bench.training import TrainConfig, train
     from dfml.nets import NetSpec
+    from dfml.zoo.training import TrainConfig, train
 
     images, labels = torch.randn(IMAGES, 3, 32, 32), torch.randint(5, (IMAGES,))
     start = time.perf_counter()

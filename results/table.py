@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dfml.bench.show import table_body
-from dfml.report.results import load_table, read_json
+from dfml.bench.results import load_table, read_json
 
 HERE = Path(__file__).parent
 PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/serving.md", "docs/bench.md", "docs/scale.md")

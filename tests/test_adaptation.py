@@ -11,13 +11,13 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dfml.adaptation import FewShotClassifier
+from dfml.adaptation.classifier import FewShotClassifier
 from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
+from dfml.nets.expected_answers import Voices
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics, blend, frozen
-from dfml.nets.voices import Voices
 from dfml.rng import stream
 
 HEADS = ("finetune", "prototype", "prototype+finetune", "answers")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dfml.evaluation import summarise
+from dfml.evaluation.accuracy import summarise
 
 
 def test_the_interval_is_196_standard_errors():

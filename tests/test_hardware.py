@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from dfml.adaptation import FewShotClassifier
-from dfml.bench.training import TrainConfig, accuracy, train
+from dfml.adaptation.classifier import FewShotClassifier
 from dfml.cli import main, parser
 from dfml.episode import Episode
 from dfml.errors import ConfigError
@@ -21,6 +20,7 @@ from dfml.meta.replay import meta_gradient
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net, normalise
 from dfml.nets.primitives import conv2d
+from dfml.zoo.training import TrainConfig, accuracy, train
 from methods.colour_apis import colour_api
 
 MIXED = find_hardware("cpu", "mixed")

@@ -4,9 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from dfml.adaptation.heads import class_means, cosine_scores, prototype_layer
 from dfml.episode import Episode
 from dfml.errors import ConfigError
-from dfml.heads import HeadConfig, class_means, cosine_scores, prototype_layer, task_accuracy, task_scores
+from dfml.evaluation.transductive import HeadConfig, task_accuracy, task_scores
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net, normalise
 

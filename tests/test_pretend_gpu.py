@@ -7,16 +7,16 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dfml import hardware
-from dfml.adaptation import FewShotClassifier
+from dfml.adaptation.classifier import FewShotClassifier
+from dfml.adaptation.heads import HEADS
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.module import ModuleApi
-from dfml.bench.metatest import Chunk, Protocol, open_parts, score_chunk
+from dfml.apis.local.module import ModuleApi
 from dfml.bench.real_maml import RealMamlConfig, meta_train, plan
-from dfml.bench.training import TrainConfig, accuracy, train
 from dfml.config import override
 from dfml.episode import Episode
+from dfml.evaluation.metatest import Chunk, Protocol, open_parts, score_chunk
+from dfml.evaluation.transductive import HeadConfig, task_scores
 from dfml.hardware import Hardware
-from dfml.heads import HEADS, HeadConfig, task_scores
 from dfml.initialisation import Initialisation
 from dfml.learning import learn
 from dfml.meta.distil import distillation_task
@@ -27,6 +27,7 @@ from dfml.nets.functional import Net
 from dfml.recovery.choice import recover
 from dfml.recovery.inversion import RecoveryConfig
 from dfml.rng import stream
+from dfml.zoo.training import TrainConfig, accuracy, train
 from methods.colour_apis import colour_api
 from pretend_gpu import DEVICE, NAME, OnGpu, PretendGpu
 
@@ -185,8 +186,8 @@ def test_a_run_begun_on_a_device_goes_on_on_another(gpu, tmp_path, method):
 
 
 def test_a_student_saved_on_a_device_goes_on_on_the_cpu(gpu, tmp_path):
-    from dfml.meta.chorus import ChorusDistilConfig, Student
-    from dfml.recovery.pool import Answers
+    from dfml.methods.chorus.asking import Answers
+    from dfml.methods.chorus.student import ChorusDistilConfig, Student
 
     net, config = Net(SPEC), ChorusDistilConfig(steps=6, batch=8)
     probs = torch.rand(32, 2, 3, generator=stream(2)).softmax(-1)

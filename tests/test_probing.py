@@ -7,7 +7,7 @@ import pytest
 
 from dfml.apis.blackbox import ApiSpec, Terms
 from dfml.apis.degrade import LabelOnly, Quantised, Rounded, TopK
-from dfml.apis.function import FunctionApi
+from dfml.apis.local.function import FunctionApi
 from dfml.cli import main
 from dfml.errors import ConfigError
 from dfml.probing import QUERIES, probe

@@ -14,7 +14,7 @@ BLOCKS = re.findall(r"<!-- run by tests/test_readme.py -->\n```python\n(.*?)```"
 @pytest.fixture
 def world(tmp_path, monkeypatch):
     """What the snippets take for granted: a zoo, a few labelled images, a forest."""
-    from dfml.bench.zoo import ZooConfig, build_zoo
+    from dfml.zoo.building import ZooConfig, build_zoo
 
     monkeypatch.chdir(tmp_path)
     list(build_zoo(tmp_path / "zoo", ZooConfig(apis=2, way=3, width=4, epochs=1, images_per_class=10)))

@@ -10,7 +10,7 @@ import pytest
 
 from dfml.apis.loading import load_apis
 from dfml.apis.manifest import read_manifest
-from dfml.apis.secrets import Redactor, Secret, expand
+from dfml.apis.remote.secrets import Redactor, Secret, expand
 from dfml.errors import ConfigError
 from strangers import CLASSES, serving, v2
 

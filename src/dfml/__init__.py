@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from dfml.adaptation import FewShotClassifier
+    from dfml.adaptation.classifier import FewShotClassifier
     from dfml.apis.blackbox import ApiSpec, BlackBox
-    from dfml.apis.function import FunctionApi
     from dfml.apis.loading import load_apis
-    from dfml.apis.module import ModuleApi
-    from dfml.apis.onnx import OnnxApi
+    from dfml.apis.local.function import FunctionApi
+    from dfml.apis.local.module import ModuleApi
+    from dfml.apis.local.onnx import OnnxApi
     from dfml.initialisation import Initialisation
     from dfml.learning import learn
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "ApiSpec": "dfml.apis.blackbox",
     "BlackBox": "dfml.apis.blackbox",
-    "FewShotClassifier": "dfml.adaptation",
-    "FunctionApi": "dfml.apis.function",
+    "FewShotClassifier": "dfml.adaptation.classifier",
+    "FunctionApi": "dfml.apis.local.function",
     "Initialisation": "dfml.initialisation",
-    "ModuleApi": "dfml.apis.module",
-    "OnnxApi": "dfml.apis.onnx",
+    "ModuleApi": "dfml.apis.local.module",
+    "OnnxApi": "dfml.apis.local.onnx",
     "learn": "dfml.learning",
     "load_apis": "dfml.apis.loading",
 }

@@ -1,22 +1,14 @@
 """Frozen dataclasses <-> TOML tables and `key=value` overrides; wrong keys and values are refused by name."""
 
 import dataclasses
-import difflib
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from dfml.errors import ConfigError
+from dfml.errors import ConfigError, nearest
 
 T = TypeVar("T")
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` or, when nothing is near, the whole list."""
-    known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
 
 
 def from_mapping(cls: type[T], values: Mapping[str, Any], *, where: str) -> T:

@@ -14,6 +14,9 @@ DfmlError
         └── Lost               whoever asked it is gone, and with him what was under way
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class DfmlError(Exception):
     """The base of every error that is the input's fault, not the program's."""
@@ -61,3 +64,10 @@ class Unreachable(ApiError):
 
 class Lost(Unreachable):
     """The process that asked the API is gone: what was under way may have been answered, and nobody heard it."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown word: `did you mean 'x'?` or, when nothing is near, the whole list."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"

@@ -12,11 +12,11 @@ from dfml.config import from_mapping
 from dfml.errors import ArtifactError
 from dfml.files import load_tensors, save_tensors
 from dfml.nets import NetSpec
+from dfml.nets.expected_answers import Voices
 from dfml.nets.functional import Net, Params
-from dfml.nets.voices import Voices
 
 if TYPE_CHECKING:
-    from dfml.adaptation import FewShotClassifier
+    from dfml.adaptation.classifier import FewShotClassifier
 
 KIND, VERSION = "initialisation", 1
 
@@ -78,7 +78,7 @@ class Initialisation:
 
     def adapt(self, images: Any, labels: Any, **settings: Any) -> "FewShotClassifier":
         """A classifier for the classes of `labels`, from a few labelled images; see `FewShotClassifier`."""
-        from dfml.adaptation import FewShotClassifier
+        from dfml.adaptation.classifier import FewShotClassifier
 
         return FewShotClassifier(self, **settings).fit(images, labels)
 

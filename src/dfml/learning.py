@@ -14,12 +14,12 @@ import tomli_w
 import torch
 
 import dfml
-from dfml.apis.blackbox import BlackBox, reach, release
+from dfml.apis.blackbox import ApiSpec, BlackBox, reach, release
 from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path
 from dfml.apis.loading import load_apis, load_white_boxes
-from dfml.config import nearest, override, to_mapping
+from dfml.config import override, to_mapping
 from dfml.engine.choice import open_engine
-from dfml.errors import ApiError, ConfigError, Unreachable
+from dfml.errors import ApiError, ConfigError, Unreachable, nearest
 from dfml.events import ApiJoined, Event, LearningFinished
 from dfml.hardware import Precision, find_hardware
 from dfml.initialisation import Initialisation
@@ -59,14 +59,14 @@ def learn(
     keep_freed_memory()
     hardware = find_hardware(device, precision)
     chosen = find_method(method)
-    with_weights = getattr(chosen, "NEEDS_WEIGHTS", False)
-    if with_weights and engine != "local":
+    if chosen.NEEDS_WEIGHTS and engine != "local":
         raise ConfigError(f"{method} works on the APIs' weights in this process; run it with --engine local")
-    boxes = _open(apis, with_weights=with_weights, device=hardware.device)
+    boxes = _open(apis, with_weights=chosen.NEEDS_WEIGHTS, device=hardware.device)
+    specs = [api.spec for api in boxes]
     config = chosen.plan(
-        override(_preset(chosen.PRESETS, preset), settings), boxes, budget=budget, budget_per_api=budget_per_api
+        override(_preset(chosen.PRESETS, preset), settings), specs, budget=budget, budget_per_api=budget_per_api
     )
-    _check_affordable(chosen, method, config, boxes, budget=budget, budget_per_api=budget_per_api)
+    _check_affordable(chosen, method, config, specs, budget=budget, budget_per_api=budget_per_api)
     own_budgets = {api.spec.name: api.spec.terms.budget for api in boxes if api.spec.terms.budget is not None}
     table = {
         "method": method,
@@ -159,7 +159,7 @@ def _check_affordable(
     method: Method,
     name: str,
     config: Any,
-    apis: Sequence[BlackBox],
+    specs: Sequence[ApiSpec],
     *,
     budget: int | None,
     budget_per_api: int | None,
@@ -167,7 +167,7 @@ def _check_affordable(
     """Refuse to ask remote or priced APIs without any limit, and say what that would have come to."""
     if budget is not None or budget_per_api is not None:
         return
-    queries, specs = method.cost(config, apis), [api.spec for api in apis]
+    queries = method.cost(config, specs)
     unbounded = [
         spec.name
         for spec, count in zip(specs, queries, strict=True)
@@ -177,8 +177,8 @@ def _check_affordable(
         price = sum(count * (spec.terms.price or 0) / 1000 for spec, count in zip(specs, queries, strict=True))
         money = f" for {price:,.2f} USD" if price else ""
         raise ConfigError(
-            f"{len(unbounded)} of {len(apis)} APIs are remote or priced and have no budget, {unbounded[0]} among them; "
-            f"{name} would send {sum(queries):,} queries{money}: allow that with --budget {sum(queries)}, or less"
+            f"{len(unbounded)} of {len(specs)} APIs are remote or priced and have no budget, {unbounded[0]} among "
+            f"them; {name} would send {sum(queries):,} queries{money}: allow that with --budget {sum(queries)}, or less"
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import BlackBox, OutputKind, innermost
+from dfml.apis.blackbox import BlackBox, OutputKind, endpoint_of
 from dfml.apis.ledger import Ledger, Metered, ledger_path
 from dfml.errors import ConfigError, DfmlError
 from dfml.images.prior import prior
@@ -106,20 +106,22 @@ def _ask(found: Findings, api: BlackBox, first: Metered, second: Metered) -> Fin
     channels, height, width = api.spec.image
     pictures = prior(1 + BATCH, seed=0, size=max(8, height, width), channels=channels).float() / 255
     pictures = pictures[:, :, :height, :width].contiguous()
-    sent = list[Any]()
+    endpoint, sent = endpoint_of(api), list[Any]()
     one, _ = _timed(first, pictures[:1])
-    sent.append(getattr(innermost(api), "last", None))
+    if endpoint is not None:
+        sent.append(endpoint.last_scores)
     same, seconds = _timed(second, pictures[:1])  # the first time there was a connection to open, or a file
     batch, together = _timed(first, pictures[1:])
-    sent.append(getattr(innermost(api), "last", None))
+    if endpoint is not None:
+        sent.append(endpoint.last_scores)
     answers = torch.cat([one, batch])
-    scores = [row for part in sent if part is not None for row in _rows(part)] or [r.tolist() for r in answers]
+    scores = [row for part in sent for row in _rows(part)] or [r.tolist() for r in answers]
     found = replace(
         found,
         deterministic=torch.equal(one, same),
         seconds=seconds,
         seconds_in_batch=together / BATCH,
-        images_per_request=getattr(innermost(api), "batch", None) if api.spec.terms.remote else None,
+        images_per_request=None if endpoint is None else endpoint.images_per_request,
         **_kind(answers, scores),
     )
     doubtful = int((-answers.clamp(min=1e-9).log() * answers).sum(1).argmax())  # where an answer can still change
@@ -172,30 +174,30 @@ def _decimals(scores: list[float]) -> int | None:
 
 def estimates(apis: Sequence[BlackBox], findings: Sequence[Findings]) -> list[Estimate]:
     """What each method would cost with each of its presets, where nobody sets a budget."""
-    costs = []
+    costs, specs = [], [api.spec for api in apis]
     for name in METHODS:
         method = find_method(name)
-        presets = {} if getattr(method, "NEEDS_WEIGHTS", False) else method.PRESETS
+        presets = {} if method.NEEDS_WEIGHTS else method.PRESETS
         for preset, settings in presets.items():
             try:
-                planned = method.plan(settings, apis, budget=None, budget_per_api=None)
+                planned = method.plan(settings, specs, budget=None, budget_per_api=None)
             except ConfigError:  # budgets in the manifest that are too small for this method
                 continue
-            queries = method.cost(planned, apis)
+            queries = method.cost(planned, specs)
             usd = sum(count * (api.spec.terms.price or 0) / 1000 for count, api in zip(queries, apis, strict=True))
             waits = [
                 count * _pace(api, found)
                 for count, api, found in zip(queries, apis, findings, strict=True)
                 if found.seconds_in_batch is not None
             ]
-            # Chorus asks all APIs at once, the others visit one after the other.
-            seconds = (max if name == "chorus" else sum)(waits) if waits else None
+            seconds = (max if method.ASKS_TOGETHER else sum)(waits) if waits else None
             costs.append(Estimate(method=name, preset=preset, queries=sum(queries), usd=usd, seconds=seconds))
     return costs
 
 
 def _pace(api: BlackBox, found: Findings) -> float:
     """Seconds an image: what was measured, or what the rate allows."""
-    inner = innermost(api)
-    rate, batch = getattr(getattr(inner, "limits", None), "rate", None), getattr(inner, "batch", 1)
-    return max(found.seconds_in_batch or 0.0, 0.0 if rate is None else 1 / (rate * batch))
+    measured, endpoint = found.seconds_in_batch or 0.0, endpoint_of(api)
+    if endpoint is None or endpoint.requests_per_second is None:
+        return measured
+    return max(measured, 1 / (endpoint.requests_per_second * endpoint.images_per_request))

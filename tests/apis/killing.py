@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.fingerprint import fingerprints
-from dfml.apis.function import FunctionApi
 from dfml.apis.ledger import Ledger, Metered
+from dfml.apis.ledger.fingerprint import fingerprints
+from dfml.apis.local.function import FunctionApi
 from dfml.errors import BudgetExceeded
 
 SPEC = ApiSpec(name="victim", classes=("a", "b", "c"), image=(1, 2, 2))

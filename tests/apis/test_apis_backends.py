@@ -11,11 +11,12 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import Tensor, nn
 
 from dfml.apis.blackbox import ApiSpec, BlackBox, WhiteBox
-from dfml.apis.function import FunctionApi
-from dfml.apis.module import ModuleApi, export_onnx
-from dfml.apis.onnx import OnnxApi
+from dfml.apis.local.function import FunctionApi
+from dfml.apis.local.module import ModuleApi
+from dfml.apis.local.onnx import OnnxApi
 from dfml.errors import ApiError, BadAnswer, ConfigError, Unreachable
 from dfml.nets import NetSpec
+from dfml.nets.export import export_onnx
 from dfml.rng import stream
 
 SPEC = ApiSpec(name="toy", classes=("ant", "bee", "cat", "dog", "elk"), image=(3, 32, 32))
@@ -31,7 +32,8 @@ def module_api(_: Path) -> BlackBox:
 
 
 def onnx_api(folder: Path) -> BlackBox:
-    export_onnx(network(), SPEC, folder / "toy.onnx", mean=MEAN, std=STD)
+    told = {"name": SPEC.name, "classes": SPEC.classes, "image": SPEC.image}
+    export_onnx(network(), folder / "toy.onnx", **told, mean=MEAN, std=STD)
     return OnnxApi(folder / "toy.onnx", SPEC, batch=7)
 
 

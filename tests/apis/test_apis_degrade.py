@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, BlackBox, Streaming, check_answer
 from dfml.apis.degrade import LabelOnly, Quantised, Rounded, TopK
-from dfml.apis.function import FunctionApi
+from dfml.apis.local.function import FunctionApi
 from dfml.errors import ConfigError
 
 Wrap = Callable[[BlackBox], BlackBox]

@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from dfml.apis.discovery import from_tf_metadata, from_v2_metadata
 from dfml.apis.loading import load_apis
+from dfml.apis.remote.discovery import from_tf_metadata, from_v2_metadata
 from dfml.cli import main
 from strangers import serving, v2
 

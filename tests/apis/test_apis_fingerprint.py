@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.fingerprint import fingerprints
+from dfml.apis.ledger.fingerprint import fingerprints
 
 
 def spec(shape: tuple[int, int, int], levels: int | None = None) -> ApiSpec:

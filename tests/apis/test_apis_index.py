@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dfml.apis.index import Index
+from dfml.apis.ledger.index import Index
 
 # Few different low bits, so that tags crowd around the same slots; zero, which marks a free slot; the last slot.
 crowded = st.integers(0, 3) | st.builds(lambda high, low: high * 2**40 + low, st.integers(0, 5000), st.integers(0, 3))

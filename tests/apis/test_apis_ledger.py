@@ -17,11 +17,11 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, rest
 from dfml.apis.degrade import Quantised, Rounded, TopK
-from dfml.apis.function import FunctionApi
-from dfml.apis.journal import Journal
 from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path, spending
+from dfml.apis.ledger.journal import Journal
+from dfml.apis.local.function import FunctionApi
 from dfml.errors import ArtifactError, BadAnswer, BudgetExceeded, ConfigError, DfmlError, Unreachable
-from dfml.recovery.pool import ask_all
+from dfml.methods.chorus.asking import ask_all
 
 SPEC = ApiSpec(name="toy", classes=("a", "b", "c", "d"), image=(1, 2, 2))
 
@@ -80,7 +80,7 @@ def test_an_image_is_paid_for_once(counting: Counting, ledger: Ledger) -> None:
     assert_true(api(pictures(3, 4, 1)), 3, 4, 1)
     assert_true(api(pictures(5, 5, 2, 5)), 5, 5, 2, 5)
     assert counting.counts == {1: 1, 2: 1, 3: 1, 4: 1, 5: 1}
-    assert ledger.summary() == {"queries": 5, "hits": 5, "in_doubt": 0, "budget": None, "remaining": None}
+    assert (ledger.queries, ledger.hits, ledger.in_doubt, ledger.remaining) == (5, 5, 0, None)
 
 
 def test_it_looks_like_the_api_it_meters(counting: Counting, ledger: Ledger) -> None:

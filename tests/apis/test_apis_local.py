@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.exported import ExportedApi
 from dfml.apis.loading import load_apis
-from dfml.apis.module import ModuleApi
+from dfml.apis.local.exported import ExportedApi
+from dfml.apis.local.module import ModuleApi
 from dfml.errors import ApiError, ConfigError
 
 SPEC = ApiSpec(name="toy", classes=("a", "b", "c"), image=(3, 4, 4))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dfml.apis.manifest import ApiEntry, cover_rate, mean_accuracy, read_manifest, write_manifest
+from dfml.apis.manifest import ApiEntry, read_manifest, write_manifest
 from dfml.errors import ConfigError
+from dfml.zoo.coverage import cover_rate, mean_accuracy
 
 BIRDS = ApiEntry(file="birds.onnx", classes=("gull", "heron"), image=(3, 32, 32), accuracy=0.8, dataset="d")
 

@@ -13,9 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from dfml.apis.blackbox import ApiSpec, rest
-from dfml.apis.module import export_onnx
-from dfml.apis.onnx import OnnxApi
+from dfml.apis.local.onnx import OnnxApi
 from dfml.errors import ApiError, BadAnswer, ConfigError
+from dfml.nets.export import export_onnx
 
 SPEC = ApiSpec(name="tiny", classes=("yes", "no", "who knows"), image=(2, 4, 4))
 MEAN, STD = (0.4, 0.6), (0.5, 0.25)
@@ -29,7 +29,7 @@ def net() -> nn.Module:
 
 @pytest.fixture
 def file(net: nn.Module, tmp_path: Path) -> Path:
-    export_onnx(net, SPEC, tmp_path / "tiny.onnx", mean=MEAN, std=STD)
+    export_onnx(net, tmp_path / "tiny.onnx", name=SPEC.name, classes=SPEC.classes, image=SPEC.image, mean=MEAN, std=STD)
     return tmp_path / "tiny.onnx"
 
 
@@ -78,7 +78,7 @@ def test_the_file_says_whose_it_is(file: Path) -> None:
 def test_exporting_twice_gives_the_same_bytes_and_touches_nothing(net: nn.Module, file: Path) -> None:
     net.train()
     again = file.with_name("again.onnx")
-    export_onnx(net, SPEC, again, mean=MEAN, std=STD)
+    export_onnx(net, again, name=SPEC.name, classes=SPEC.classes, image=SPEC.image, mean=MEAN, std=STD)
     assert again.read_bytes() == file.read_bytes()
     assert net.training
     assert [p.name for p in file.parent.iterdir() if p.suffix == ".part"] == []
@@ -212,4 +212,4 @@ def test_a_missing_package_is_named(
     with pytest.raises(ConfigError, match=r"pip install 'dfml\[onnx\]'"):
         OnnxApi(file, SPEC)(images)
     with pytest.raises(ConfigError, match=r"pip install 'dfml\[onnx\]'"):
-        export_onnx(net, SPEC, file)
+        export_onnx(net, file, name=SPEC.name, classes=SPEC.classes, image=SPEC.image)

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from dfml.apis import patience
-from dfml.apis.http import MAX_BYTES, Reply
 from dfml.apis.ledger import Ledger, Metered
 from dfml.apis.loading import load_apis
-from dfml.apis.patience import wait_asked_for
+from dfml.apis.remote.host import MAX_BYTES, Reply
+from dfml.apis.remote.patience import wait_asked_for
 from dfml.errors import ConfigError, Garbled, RateLimited, Refused, Unreachable
 from strangers import hf, load, manifest, model, serving, v2
 
@@ -172,9 +172,9 @@ def test_too_large_a_request_is_split_and_the_size_remembered(tmp_path, rng, mos
     with serving(respond) as server:
         api = load(tmp_path, server.url, "inference_v2", QUICK)
         np.testing.assert_allclose(api(images).numpy(), model(images.numpy()), atol=1e-6)
-        assert api.batch <= most
+        assert api.images_per_request <= most
         before = len(server.requests)
-        api(torch.rand(2 * api.batch, 3, 4, 4, generator=rng))
+        api(torch.rand(2 * api.images_per_request, 3, 4, 4, generator=rng))
         assert len(server.requests) == before + 2, "no further request is too large"
 
 

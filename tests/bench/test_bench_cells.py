@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from dfml.bench.cells import Cell, Draw, Evaluation, Results
-from dfml.bench.zoo import ZooConfig
+from dfml.bench.cells import Cell, Draw, Evaluation
+from dfml.bench.results import Results
 from dfml.errors import ArtifactError
+from dfml.zoo.building import ZooConfig
 
 CELL = Cell(row="bidf-mkd", method="bidf-mkd", apis=(Draw(zoo=ZooConfig(), count=3),), settings=("a.b=1", "c=2"))
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dfml.bench.metatest import Protocol, meta_test
 from dfml.errors import ConfigError
-from dfml.heads import HeadConfig
+from dfml.evaluation.metatest import Protocol, meta_test
+from dfml.evaluation.transductive import HeadConfig
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net

@@ -5,14 +5,14 @@ import pytest
 import torch
 
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.function import FunctionApi
-from dfml.bench.metatest import open_parts
+from dfml.apis.local.function import FunctionApi
 from dfml.bench.predictors import api_features, best_api
 from dfml.bench.privacy import nearest_pixels, nearest_ssim, ssim
 from dfml.bench.real_maml import RealMamlConfig, meta_train, plan
 from dfml.config import override
 from dfml.episode import Episode
 from dfml.errors import ConfigError
+from dfml.evaluation.metatest import open_parts
 from dfml.nets.functional import Net
 from dfml.rng import stream
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from dfml.bench.cells import Cell, Draw, Evaluation, Results
-from dfml.bench.metatest import Protocol, meta_test
+from dfml.bench.cells import Cell, Draw, Evaluation
+from dfml.bench.results import Results
 from dfml.bench.running import CellDone, Place, run_cells
-from dfml.bench.zoo import ZooConfig, build_zoo
 from dfml.bench.zoos import Zoos
-from dfml.heads import HeadConfig
+from dfml.evaluation.metatest import Protocol, meta_test
+from dfml.evaluation.transductive import HeadConfig
+from dfml.zoo.building import ZooConfig, build_zoo
 
 ZOO = ZooConfig(apis=2, width=4, epochs=1, images_per_class=10)
 CELL = Cell(

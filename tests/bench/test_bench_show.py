@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from dfml.bench.results import FORMAT, read_tables
 from dfml.bench.show import markdown, write_figures, write_latex
-from dfml.report.results import FORMAT, read_tables
 
 
 def cell(stem, row, queries, values):

@@ -2,10 +2,10 @@
 
 import torch
 
-from dfml.bench.training import TrainConfig, train
 from dfml.engine.pool import Finished, side_by_side
 from dfml.nets import NetSpec
 from dfml.rng import stream
+from dfml.zoo.training import TrainConfig, train
 
 
 def updates(width, report):

@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.apis.manifest import read_manifest
 from dfml.bench import zoo as zoos
-from dfml.bench.training import TrainConfig, accuracy, train
-from dfml.bench.zoo import ApiTrained, ZooConfig, ZooStarted, build_zoo
 from dfml.data import open_dataset
 from dfml.errors import ConfigError, DfmlError
 from dfml.nets import NetSpec
+from dfml.zoo.building import ApiTrained, ZooConfig, ZooStarted, build_zoo
+from dfml.zoo.training import TrainConfig, accuracy, train
 
 SMALL = ZooConfig(dataset="glyphs", apis=3, way=3, width=8, epochs=2, images_per_class=40)
 

@@ -11,8 +11,8 @@ import torch
 
 import strangers
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.fingerprint import KEY_BYTES, fingerprints
 from dfml.apis.ledger import ledger_path
+from dfml.apis.ledger.fingerprint import KEY_BYTES, fingerprints
 
 SPEC = ApiSpec(name="any", classes=strangers.CLASSES, image=(3, 16, 16))
 

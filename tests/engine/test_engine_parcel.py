@@ -10,11 +10,11 @@ import torch
 import strangers
 from dfml.apis.blackbox import ApiSpec, innermost
 from dfml.apis.degrade import LabelOnly
-from dfml.apis.exported import ExportedApi
 from dfml.apis.loading import load_apis
-from dfml.apis.module import Answering, export_onnx
-from dfml.apis.onnx import OnnxApi
+from dfml.apis.local.exported import ExportedApi
+from dfml.apis.local.onnx import OnnxApi
 from dfml.nets import NetSpec
+from dfml.nets.export import EndToEnd, export_onnx
 from dfml.rng import stream
 
 pytestmark = pytest.mark.ray
@@ -33,11 +33,13 @@ def test_a_file_travels_inside(tmp_path, rng, kind):
     net = NetSpec(arch="conv4", way=3, size=16, width=4).build(rng=stream(0, "net"))
     images = torch.rand(5, 3, 16, 16, generator=rng)
     if kind == "onnx":
-        export_onnx(net, SPEC, tmp_path / "net.onnx")
+        export_onnx(net, tmp_path / "net.onnx", name=SPEC.name, classes=SPEC.classes, image=SPEC.image)
         api = LabelOnly(OnnxApi(tmp_path / "net.onnx", SPEC))
     else:
         batch = {"images": {0: torch.export.Dim("n", min=1, max=64)}}
-        program = torch.export.export(Answering(net, SPEC, None, None), (images,), dynamic_shapes=batch)
+        program = torch.export.export(
+            EndToEnd(net, SPEC.image[0], None, None, name=SPEC.name), (images,), dynamic_shapes=batch
+        )
         torch.export.save(program, tmp_path / "net.pt2")
         api = LabelOnly(ExportedApi(tmp_path / "net.pt2", SPEC))
     parcel, expected = pack(api), innermost(api)(images)
@@ -94,7 +96,7 @@ def test_a_server_with_secrets_travels_and_shows_none(tmp_path, monkeypatch):
 
 def test_a_successor_waits_before_it_sends(monkeypatch):
     from dfml.apis import patience
-    from dfml.apis.limits import Limits
+    from dfml.apis.remote.limits import Limits
 
     now = [100.0]
     monkeypatch.setattr(patience.time, "monotonic", lambda: now[0])

@@ -16,8 +16,8 @@ import torch
 import dfml
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import Quantised, Rounded
-from dfml.apis.function import FunctionApi
 from dfml.apis.ledger import LOSSES, spending
+from dfml.apis.local.function import FunctionApi
 from dfml.errors import ConfigError, Refused, Unreachable
 from dfml.nets import NetSpec
 from dfml.rng import stream
@@ -77,7 +77,7 @@ def test_every_method_learns_the_same_from_functions(cluster, tmp_path, method):
 
 
 def test_a_torch_module_under_wrappers_answers_the_same_bits_however_many_threads_ask_it_here(cluster, tmp_path, rng):
-    from dfml.apis.module import ModuleApi
+    from dfml.apis.local.module import ModuleApi
     from dfml.engine.choice import open_engine
 
     net = NetSpec(arch="conv4", way=3, size=32).build(rng=stream(0, "net"))

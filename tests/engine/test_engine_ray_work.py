@@ -9,12 +9,12 @@ import types
 import pytest
 import torch
 
-from dfml.bench.zoo import ZooConfig, build_zoo
 from dfml.cli import main
 from dfml.engine.choice import open_engine
 from dfml.engine.pool import Finished, Progress
 from dfml.errors import ConfigError, DfmlError
 from dfml.runtime import cores
+from dfml.zoo.building import ZooConfig, build_zoo
 
 pytestmark = pytest.mark.ray
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.function import FunctionApi
+from dfml.apis.local.function import FunctionApi
 from dfml.errors import Unreachable
 
 

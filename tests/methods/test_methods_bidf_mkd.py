@@ -11,7 +11,7 @@ from dfml.events import ApiFailed, Replayed, Visited
 from dfml.initialisation import Initialisation
 from dfml.learning import learn as learn_by
 from dfml.methods.bidf_mkd import plan
-from dfml.methods.bidf_settings import PAPER, RELEASED
+from dfml.methods.bidf_mkd.settings import PAPER, RELEASED
 
 SET = 5 * (3 + 1) * 3 * 8
 """steps * (directions + 1) * ways * images a class: the closed form of METHOD's bookkeeping"""
@@ -138,9 +138,10 @@ def test_apis_may_have_other_ways_than_the_meta_model(small, tmp_path):
 
 def test_the_length_follows_from_the_budget(apis):
     per_set = PAPER.recovery.queries(3)
-    planned = plan(PAPER, apis, budget=None, budget_per_api=None)
+    specs = [api.spec for api in apis]
+    planned = plan(PAPER, specs, budget=None, budget_per_api=None)
     assert (planned.schedule.iterations, planned.schedule.visits) == (60_000, 2_000)
-    open_end = plan(type(PAPER)(recovery=PAPER.recovery), apis, budget=10 * per_set, budget_per_api=None)
+    open_end = plan(type(PAPER)(recovery=PAPER.recovery), specs, budget=10 * per_set, budget_per_api=None)
     assert open_end.schedule.visits == 5
 
 

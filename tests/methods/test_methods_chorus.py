@@ -9,16 +9,16 @@ from colour_apis import Flaky, colour_api
 
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import LabelOnly, Quantised
-from dfml.apis.function import FunctionApi
+from dfml.apis.local.function import FunctionApi
 from dfml.errors import ConfigError, DfmlError
 from dfml.events import ApiFailed, ApiWeighed, Step
 from dfml.images.prior import prior
 from dfml.learning import learn
-from dfml.meta.chorus import ChorusDistilConfig, Student, believed
 from dfml.methods import chorus
+from dfml.methods.chorus.asking import IMAGES_A_CALL, Answers, ask_all, surest
+from dfml.methods.chorus.student import ChorusDistilConfig, Student, believed
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
-from dfml.recovery.pool import IMAGES_A_CALL, Answers, ask_all, surest
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
 

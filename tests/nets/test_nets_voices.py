@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from dfml.nets.voices import Voices
+from dfml.nets.expected_answers import Voices
 
 
 def test_every_feature_and_every_free_answer_count_alike(rng):

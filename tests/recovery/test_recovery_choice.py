@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.function import FunctionApi
+from dfml.apis.local.function import FunctionApi
 from dfml.errors import ConfigError
 from dfml.recovery.choice import choose, recover
 from dfml.recovery.inversion import RecoveryConfig

@@ -5,12 +5,12 @@ import torch
 
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import Quantised, Rounded
-from dfml.apis.module import ModuleApi
-from dfml.bench.training import TrainConfig, train
+from dfml.apis.local.module import ModuleApi
 from dfml.data import open_dataset
 from dfml.nets import NetSpec
 from dfml.recovery.inversion import EFFICIENT, invert
 from dfml.rng import stream
+from dfml.zoo.training import TrainConfig, train
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ from torch import nn
 
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import Quantised, Rounded
-from dfml.apis.function import FunctionApi
-from dfml.apis.module import ModuleApi
+from dfml.apis.local.function import FunctionApi
+from dfml.apis.local.module import ModuleApi
 from dfml.errors import ConfigError, Unreachable
 from dfml.recovery.inversion import EFFICIENT, ESTIMATORS, RecoveryConfig, invert
 from dfml.rng import stream

@@ -6,8 +6,8 @@ import torch
 
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import Rounded
-from dfml.apis.function import FunctionApi
-from dfml.apis.module import ModuleApi
+from dfml.apis.local.function import FunctionApi
+from dfml.apis.local.module import ModuleApi
 from dfml.errors import ConfigError
 from dfml.recovery.objectives import RecoveryObjective
 

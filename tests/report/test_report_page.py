@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.function import FunctionApi
+from dfml.apis.local.function import FunctionApi
 from dfml.cli import main
 from dfml.learning import learn
 from dfml.recovery.recovered import ClassKey, RecoveredSet

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from dfml.bench.results import is_bench, read_tables
 from dfml.errors import ArtifactError
 from dfml.report.figures import bench_figures
-from dfml.report.results import is_bench, read_tables
 
 
 def cell(folder, stem, *, queries, means, measures=None):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dfml.report.accuracy import Score, mean_score
+from dfml.evaluation.records import Score, mean_score
 from dfml.report.story import is_run, read_run
 
 RESULT = {"dataset": "glyphs", "part": "test", "way": 5, "shot": 1, "tasks": 9, "head": "prototype", "centre": True}

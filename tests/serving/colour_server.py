@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
-from dfml.apis.function import FunctionApi
+from dfml.apis.local.function import FunctionApi
 from dfml.serving.hosted import Hosted, ServeConfig
 from dfml.serving.http import Server
 

@@ -21,9 +21,9 @@ import torch
 
 import dfml
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.fingerprint import fingerprints
-from dfml.apis.function import FunctionApi
 from dfml.apis.ledger import ledger_path, spending
+from dfml.apis.ledger.fingerprint import fingerprints
+from dfml.apis.local.function import FunctionApi
 from dfml.serving.hosted import Hosted, ServeConfig
 from dfml.serving.http import Server
 

@@ -12,7 +12,7 @@ import pytest
 from colour_server import SPEC, colours, levels
 from test_serving_routes import answered, ask_v2, png, v2_tensors
 
-from dfml.apis.function import FunctionApi
+from dfml.apis.local.function import FunctionApi
 from dfml.errors import ConfigError
 from dfml.serving.faults import KINDS, FaultConfig, Faults
 from dfml.serving.hosted import Hosted, RateLimit, ServeConfig

@@ -10,7 +10,7 @@ import pytest
 from colour_server import CLASSES, SPEC, colours, expected, levels
 from PIL import Image
 
-from dfml.apis.function import FunctionApi
+from dfml.apis.local.function import FunctionApi
 
 
 def png(pixels):

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 
 import dfml
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.function import FunctionApi
 from dfml.apis.ledger import spending
+from dfml.apis.local.function import FunctionApi
 from dfml.errors import Unreachable
 from dfml.events import ApiFailed, Step
 from dfml.recovery import pool

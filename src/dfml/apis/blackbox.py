@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -82,6 +82,13 @@ class BlackBox(Protocol):
 
 
 @runtime_checkable
+class Checked(BlackBox, Protocol):
+    """A black box whose answers have passed `check_answer` when they come out, so that nothing need check them again."""
+
+    answers_are_checked: Literal[True]
+
+
+@runtime_checkable
 class WhiteBox(BlackBox, Protocol):
     """A black box that also shows its input gradients: only the white-box bound may ask for it."""
 
@@ -113,6 +120,32 @@ def gather(api: Streaming, images: Tensor) -> Tensor:
     for rows, part in api.stream(images):
         answers[list(rows)] = part
     return answers.to(images.device)
+
+
+@runtime_checkable
+class Endpoint(BlackBox, Protocol):
+    """A black box with a server behind it, which tells how that is asked."""
+
+    @property
+    def images_per_request(self) -> int:
+        """Images that travel together, after what the server said about larger requests."""
+        ...
+
+    @property
+    def requests_per_second(self) -> float | None:
+        """The most that may be sent; None where nothing limits them."""
+        ...
+
+    @property
+    def last_scores(self) -> Any:
+        """The latest answer as it came: a table (n, k), or pairs of class and score for each image; None before one."""
+        ...
+
+
+def endpoint_of(api: BlackBox) -> Endpoint | None:
+    """The endpoint inside however many wrappers, or None where no server is asked."""
+    inner = innermost(api)
+    return inner if isinstance(inner, Endpoint) else None
 
 
 def innermost(api: BlackBox) -> BlackBox:

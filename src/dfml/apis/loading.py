@@ -11,19 +11,18 @@ import torch
 from safetensors.torch import load_file
 
 from dfml.apis.blackbox import BlackBox
-from dfml.apis.exported import ExportedApi
-from dfml.apis.function import FunctionApi, find_function
+from dfml.apis.local.exported import ExportedApi
+from dfml.apis.local.function import FunctionApi, find_function
+from dfml.apis.local.module import ModuleApi
+from dfml.apis.local.onnx import OnnxApi
 from dfml.apis.manifest import REMOTE, ApiEntry, entry_spec, find_manifest, read_manifest
-from dfml.apis.module import ModuleApi
-from dfml.apis.onnx import OnnxApi
-from dfml.apis.pixels import InputConfig, arranged
-from dfml.apis.secrets import Redactor, Secret, expand, references
-from dfml.config import nearest
-from dfml.errors import ConfigError
+from dfml.apis.remote.pixels import InputConfig, arranged
+from dfml.apis.remote.secrets import Redactor, Secret, expand, references
+from dfml.errors import ConfigError, nearest
 from dfml.nets import NetSpec
 
 if TYPE_CHECKING:
-    from dfml.apis.http import Host
+    from dfml.apis.remote.host import Host
 
 
 def load_apis(path: str | Path, *, only: Iterable[str] | None = None) -> list[BlackBox]:
@@ -56,11 +55,11 @@ def _local(name: str, entry: ApiEntry, folder: Path, where: str) -> BlackBox:
 
 
 def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) -> BlackBox:
-    from dfml.apis.http import Host, origin_of
-    from dfml.apis.huggingface import HuggingFace
-    from dfml.apis.inference_v2 import InferenceV2
-    from dfml.apis.remote import RemoteApi, Wire
-    from dfml.apis.tf_serving import TfServing
+    from dfml.apis.remote.api import RemoteApi, Wire
+    from dfml.apis.remote.host import Host, origin_of
+    from dfml.apis.remote.huggingface import HuggingFace
+    from dfml.apis.remote.inference_v2 import InferenceV2
+    from dfml.apis.remote.tf_serving import TfServing
 
     wires: dict[str, Callable[..., Wire]] = {
         "inference_v2": InferenceV2,

@@ -27,11 +27,11 @@ from typing import Any, Literal
 import tomli_w
 
 from dfml.apis.blackbox import ApiSpec, Terms
-from dfml.apis.limits import Limits
-from dfml.apis.pixels import InputConfig
-from dfml.apis.scores import OutputConfig
-from dfml.config import from_mapping, nearest, to_mapping
-from dfml.errors import ConfigError
+from dfml.apis.remote.limits import Limits
+from dfml.apis.remote.pixels import InputConfig
+from dfml.apis.remote.scores import OutputConfig
+from dfml.config import from_mapping, to_mapping
+from dfml.errors import ConfigError, nearest
 from dfml.files import write_whole
 from dfml.nets import Arch
 from dfml.schema import schema_of
@@ -265,17 +265,3 @@ def entry_spec(name: str, entry: ApiEntry) -> ApiSpec:
         accuracy=entry.accuracy,
         terms=Terms(remote=entry.protocol in REMOTE, price=entry.price, budget=entry.budget),
     )
-
-
-def mean_accuracy(entries: Mapping[str, ApiEntry]) -> float | None:
-    """The mean of the reported accuracies, if there are any."""
-    reported = [entry.accuracy for entry in entries.values() if entry.accuracy is not None]
-    return sum(reported) / len(reported) if reported else None
-
-
-def cover_rate(entries: Mapping[str, ApiEntry], zoo: Mapping[str, Any]) -> float | None:
-    """The fraction of a zoo's train classes that at least one API knows; unknown for strangers' APIs."""
-    if "train_classes" not in zoo:
-        return None
-    covered = {(entry.dataset, name) for entry in entries.values() for name in entry.classes}
-    return len(covered) / sum(map(int, zoo["train_classes"].values()))

@@ -7,8 +7,7 @@ from typing import Any
 from dfml.bench.cells import Cell
 from dfml.bench.scales import Scale
 from dfml.bench.tables import LABELS, ROWS, VANILLA, Maker, Row, Table
-from dfml.config import nearest
-from dfml.errors import ConfigError
+from dfml.errors import ConfigError, nearest
 
 
 def _methods(make: Maker, **common: Any) -> list[Row]:

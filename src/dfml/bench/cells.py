@@ -2,17 +2,12 @@
 
 import hashlib
 import json
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-import dfml
-from dfml.bench.zoo import ZooConfig
+from dfml.adaptation.heads import Head
 from dfml.config import to_mapping
-from dfml.files import write_whole
-from dfml.heads import Head
-from dfml.report.results import FORMAT, cell_path, read_json
+from dfml.zoo.building import ZooConfig
 
 Measure = Literal["accuracy", "privacy", "zoo"]
 
@@ -75,62 +70,6 @@ class Cell:
         """The name of the run that learns; cells that measure the same run in several ways share it."""
         learned = {key: value for key, value in self.config.items() if key not in ("measure", "evaluation")}
         return f"{self.method}-{_digest(learned)}-{self.seed}"
-
-
-class Results:
-    """The folder that `dfml bench --out` fills."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def path(self, stem: str) -> Path:
-        return cell_path(self.folder, stem)
-
-    def failure(self, stem: str) -> Path:
-        return self.folder / "failed" / f"{stem}.txt"
-
-    def finished(self, stem: str) -> bool:
-        return self.path(stem).exists()
-
-    def load(self, stem: str) -> dict[str, Any]:
-        """A finished cell."""
-        return read_json(self.path(stem))
-
-    def keep(self, cell: Cell, outcome: dict[str, Any]) -> None:
-        """Write a finished cell whole; one that is there already stays as it is."""
-        if self.finished(cell.stem):
-            return
-        content = {
-            "format": FORMAT,
-            "cell": cell.stem,
-            "row": cell.row,
-            "seed": cell.seed,
-            "config": cell.config,
-            "version": dfml.__version__,
-            "code": code_version(),
-            **outcome,
-        }
-        self.path(cell.stem).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self.path(cell.stem), (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
-        self.failure(cell.stem).unlink(missing_ok=True)
-
-    def keep_failure(self, cell: Cell, sentence: str) -> None:
-        self.failure(cell.stem).parent.mkdir(parents=True, exist_ok=True)
-        self.failure(cell.stem).write_text(sentence + "\n")
-
-
-def code_version() -> str:
-    """The commit of the source, with a + if it was changed since; empty where there is no repository."""
-    here = Path(dfml.__file__).parent
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(here), *arguments], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    try:
-        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", str(here)) else "")
-    except (OSError, subprocess.CalledProcessError):
-        return ""
 
 
 def _digest(content: dict[str, Any]) -> str:

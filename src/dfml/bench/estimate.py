@@ -1,19 +1,16 @@
-"""What cells will cost, before they are run: queries exactly, time roughly."""
+"""What cells will cost, before they are run: queries at most, time roughly."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from dfml.apis.blackbox import ApiSpec
 from dfml.bench.cells import Cell
 from dfml.bench.real_maml import RealMamlConfig
 from dfml.config import override
-from dfml.methods import find_method
-from dfml.methods.bidf_settings import BidfMkdConfig
-from dfml.methods.chorus import ChorusConfig
-from dfml.methods.single_level import SingleLevelConfig
+from dfml.methods import METHODS, find_method
+from dfml.methods.bidf_mkd.plan import META_STEP_SECONDS
 
-QUERY, IMAGE_STEP, META_STEP, TASK = 2e-4, 2.5e-3, 1.0, 0.25
-"""seconds on one core of: a query to a local Conv4 of 32x32 images, one image in one step of the generator, a meta-step
-of 4 tasks, and a 5-way test task under two heads"""
+QUERY_SECONDS, TASK_SECONDS = 2e-4, 0.25
+"""one core's, of a query to a local Conv4 of 32 x 32 images, and of a 5-way test task under two heads"""
 
 
 def estimate_cost(cells: Sequence[Cell]) -> str:
@@ -29,23 +26,23 @@ def estimate_cost(cells: Sequence[Cell]) -> str:
 def cell_cost(cell: Cell) -> tuple[int, float]:
     """Queries at most, and seconds on one core."""
     cfg = cell.evaluation
-    seconds = TASK * cfg.tasks * len(cfg.shots) if cell.measure == "accuracy" else 60.0
-    config: Any = RealMamlConfig()
-    if cell.method not in ("best-api", "api-features", "zoo", "real-maml"):
-        config = find_method(cell.method).PRESETS[cell.preset or "default"]
-    config = override(config, cell.settings)
-    apis, way = sum(draw.count for draw in cell.apis), cell.apis[0].zoo.way
-    if isinstance(config, ChorusConfig):
-        asked = config.queries * apis
-        return asked, seconds + asked * QUERY + config.distil.steps * 0.06
-    if isinstance(config, RealMamlConfig):
-        return 0, seconds + (config.iterations * META_STEP if cell.method == "real-maml" else 0.0)
-    if isinstance(config, BidfMkdConfig):
-        sets, meta_steps = 2 * (config.schedule.visits or 2 * apis), config.schedule.iterations
-    elif isinstance(config, SingleLevelConfig):
-        sets, meta_steps = apis, apis
-    else:
+    seconds = TASK_SECONDS * cfg.tasks * len(cfg.shots) if cell.measure == "accuracy" else 60.0
+    if cell.method == "real-maml":
+        return 0, seconds + override(RealMamlConfig(), cell.settings).iterations * META_STEP_SECONDS
+    if cell.method not in METHODS:
         return 0, seconds
-    asked = sets * config.recovery.queries(way)
-    drawn = sets * config.recovery.steps * config.recovery.images_per_class * way
-    return asked, seconds + asked * QUERY + drawn * IMAGE_STEP + meta_steps * META_STEP
+    method = find_method(cell.method)
+    specs = _expected_specs(cell)
+    config = override(method.PRESETS[cell.preset or "default"], cell.settings)
+    config = method.plan(config, specs, budget=None, budget_per_api=cell.budget_per_api)
+    asked = sum(method.cost(config, specs))
+    return asked, seconds + asked * QUERY_SECONDS + method.effort(config, specs)
+
+
+def _expected_specs(cell: Cell) -> list[ApiSpec]:
+    """What the cell's APIs will be, whether they are built already or not; the image size changes no number here."""
+    return [
+        ApiSpec(name=f"{number}", classes=tuple(map(str, range(draw.zoo.way))), image=(3, 32, 32))
+        for draw in cell.apis
+        for number in range(draw.first, draw.first + draw.count)
+    ]

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from dfml.adaptation.heads import cosine_scores
 from dfml.apis.blackbox import BlackBox
 from dfml.episode import Episode
 from dfml.errors import ConfigError
-from dfml.heads import cosine_scores
 
 Predictor = Callable[[Episode], Tensor]
 """an episode -> one score a query and class (q, k); the largest wins"""

@@ -16,13 +16,13 @@ from torch import Tensor
 from dfml.apis.blackbox import fit_to
 from dfml.apis.manifest import ApiEntry
 from dfml.bench.cells import Cell
-from dfml.bench.lessons import split_class
 from dfml.data import open_dataset
 from dfml.images.prior import prior
 from dfml.images.sheet import contact_sheet
 from dfml.initialisation import Initialisation
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import derive_seed
+from dfml.zoo.lessons import split_class
 
 if TYPE_CHECKING:
     from dfml.bench.zoos import Zoos

@@ -9,8 +9,7 @@ from dfml.episode import Episode, EpisodeSpec
 from dfml.hardware import CPU, Hardware
 from dfml.initialisation import Initialisation
 from dfml.meta.adam import AdamState, adam
-from dfml.meta.replay import meta_gradient
-from dfml.methods.bidf_settings import ReplayConfig
+from dfml.meta.replay import ReplayConfig, meta_gradient
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.nets.functional import Net
 from dfml.rng import stream

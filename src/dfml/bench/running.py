@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dfml.apis.ledger import spending
-from dfml.bench.cells import Cell, Results
-from dfml.bench.metatest import Protocol, describe, draw_tasks, input_shape, open_parts, scorer
+from dfml.bench.cells import Cell
 from dfml.bench.predictors import Predictor, api_features, best_api
 from dfml.bench.privacy import measure_privacy
 from dfml.bench.real_maml import RealMamlConfig, meta_train, plan
+from dfml.bench.results import Results
 from dfml.bench.zoos import Zoos
 from dfml.config import override
 from dfml.engine.choice import Engine, Local
 from dfml.engine.pool import Finished, Report
 from dfml.episode import Episode
 from dfml.errors import ConfigError, DfmlError
-from dfml.evaluation import summarise
+from dfml.evaluation.accuracy import summarise
+from dfml.evaluation.metatest import Protocol, describe, draw_tasks, input_shape, open_parts, scorer
+from dfml.evaluation.transductive import HeadConfig
 from dfml.events import Event, LearningStarted, Replayed, Step, Visited
 from dfml.hardware import CPU, Hardware
-from dfml.heads import HeadConfig
 from dfml.initialisation import Initialisation
 from dfml.learning import learn
 

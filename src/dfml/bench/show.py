@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from dfml.report.accuracy import Score
-from dfml.report.results import ResultTable
+from dfml.bench.results import Line, ResultTable
+from dfml.evaluation.records import Score
 
 
 def markdown(table: ResultTable) -> str:
@@ -59,11 +59,16 @@ def _beside(ours: Score | None, theirs: Score | None) -> list[str]:
 def _accuracies(table: ResultTable) -> tuple[list[str], list[list[str]]]:
     rows = []
     for line in table.lines:
-        for cell in line.finished:
-            values = [100 * value for value in cell["measures"]["accuracies"] if value is not None]
+        values = [100 * value for value in _accuracies_of(line)]
+        if values:
             numbers = [sum(values) / len(values), min(values), max(values)]
             rows.append([f"`{line.row}`", line.label, str(len(values)), *(f"{n:.1f} %" for n in numbers)])
     return ["row", "what", "APIs", "mean accuracy", "least", "most"], rows
+
+
+def _accuracies_of(line: Line) -> list[float]:
+    """What the APIs of a row report, as fractions."""
+    return [value for cell in line.finished for value in cell["measures"]["accuracies"] if value is not None]
 
 
 def _measures(table: ResultTable) -> tuple[list[str], list[list[str]]]:
@@ -103,14 +108,15 @@ def _latex(text: str) -> str:
 
 def write_figures(table: ResultTable, folder: Path) -> list[Path]:
     """A figure as PNG and SVG, for tables that have an axis or a histogram; for fig:vix the sheets of images."""
-    from dfml.report.curves import curves, histogram
+    from dfml.bench.curves import curves
+    from dfml.zoo.histogram import accuracy_histogram
 
     if table.name == "fig:vix":
         return _sheets(table, folder)
     if table.axis is not None:
         figure = curves(table)
-    elif table.name == "fig:apiacc":
-        figure = histogram(table)
+    elif table.name == "fig:apiacc" and any(line.finished for line in table.lines):
+        figure = accuracy_histogram({line.label: _accuracies_of(line) for line in table.lines if line.finished})
     else:
         return []
     if figure is None:

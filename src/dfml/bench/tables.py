@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dfml.adaptation.heads import Head
 from dfml.bench.cells import Cell, Draw, Evaluation
 from dfml.bench.published import published
+from dfml.bench.results import FORMAT
 from dfml.bench.scales import Scale
-from dfml.bench.zoo import Scenario, ZooConfig
 from dfml.files import write_whole
-from dfml.heads import Head
-from dfml.report.results import FORMAT
+from dfml.zoo.building import Scenario, ZooConfig
 
 SEEDLESS = ("best-api", "api-features", "zoo")
 """nothing about them is random, so one seed is all there is"""

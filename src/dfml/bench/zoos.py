@@ -9,11 +9,12 @@ import torch
 
 from dfml.apis.blackbox import BlackBox
 from dfml.apis.loading import load_apis, load_white_boxes
-from dfml.apis.manifest import ApiEntry, cover_rate, mean_accuracy, read_manifest
+from dfml.apis.manifest import ApiEntry, read_manifest
 from dfml.bench.cells import Draw
-from dfml.bench.zoo import ZooConfig
 from dfml.config import to_mapping
 from dfml.errors import ConfigError, DfmlError
+from dfml.zoo.building import ZooConfig
+from dfml.zoo.coverage import cover_rate, mean_accuracy
 
 
 class Zoos:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dfml.cli.hardware import add_device
+from dfml.cli.options import add_device
 
 
 def add(verbs: Any) -> None:
@@ -23,10 +23,10 @@ def add(verbs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from dfml.adaptation.heads import HEADS
     from dfml.cli.drawing import console
     from dfml.data.support import read_support
     from dfml.errors import ConfigError
-    from dfml.heads import HEADS
     from dfml.initialisation import Initialisation
 
     if args.head is not None and args.head not in HEADS:

@@ -28,9 +28,9 @@ def run_init(args: argparse.Namespace) -> None:
     import os
     import sys
 
-    from dfml.apis.discovery import Found, discover
     from dfml.apis.loading import secret_headers
     from dfml.apis.manifest import manifest_text
+    from dfml.apis.remote.discovery import Found, discover
     from dfml.errors import ConfigError
     from dfml.files import write_whole
 

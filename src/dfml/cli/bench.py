@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dfml.cli.engines import add_engine
-from dfml.cli.hardware import add_hardware, chosen_hardware
+from dfml.cli.options import add_engine, add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.bench.running import Place
@@ -39,12 +38,12 @@ def run(args: argparse.Namespace) -> int:
     if args.results is not None:
         raise ConfigError(f"dfml bench {args.table} takes no folder besides --out; did you mean `dfml bench show`?")
     from dfml.bench.catalogue import make_table
-    from dfml.bench.cells import Results
-    from dfml.bench.metatest import open_parts
+    from dfml.bench.results import Results
     from dfml.bench.running import Place
     from dfml.bench.scales import SCALES
     from dfml.bench.zoos import Zoos
     from dfml.engine.choice import open_engine
+    from dfml.evaluation.metatest import open_parts
 
     scale, hardware = SCALES[args.scale], chosen_hardware(args)
     table = make_table(args.table, scale, dataset=args.dataset, seeds=args.seeds, rows=args.rows)
@@ -102,18 +101,18 @@ def run_table(
 
 def print_table(folder: Path, table: "Table") -> None:
     """The table as it stands."""
+    from dfml.bench.results import load_table
     from dfml.bench.show import markdown
     from dfml.cli.drawing import console
-    from dfml.report.results import load_table
 
     console.print(markdown(load_table(table.content, folder)), soft_wrap=True, markup=False)
 
 
 def show(results: Path, out: Path | None) -> int:
     """All tables in `results` as Markdown, and with `out` as LaTeX and figures."""
+    from dfml.bench.results import read_tables
     from dfml.bench.show import markdown, write_figures, write_latex
     from dfml.cli.drawing import console
-    from dfml.report.results import read_tables
 
     tables = read_tables(results)
     console.print("\n\n".join(markdown(table) for table in tables), soft_wrap=True, markup=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dfml.heads import Head
+    from dfml.adaptation.heads import Head
 
 APIS, SEED, TASKS = 6, 0, 200
 SETTINGS = {
@@ -31,10 +31,10 @@ def add(verbs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from dfml.bench.zoo import ZooConfig
     from dfml.cli.drawing import console
     from dfml.cli.report import write_report
     from dfml.cli.zoo import build_with_progress, print_zoo
+    from dfml.zoo.building import ZooConfig
 
     out: Path = args.out
     console.print(f"[bold]1. {APIS} APIs[/bold], each trained to tell 5 characters of Latin, Greek, Cyrillic, ...")
@@ -66,10 +66,10 @@ def _learn(zoo: Path, out: Path, method: str) -> tuple[str, Path, float]:
 
 def _compare(runs: list[tuple[str, Path, float]]) -> None:
     from dfml.apis.ledger import spending
-    from dfml.bench.metatest import Protocol
     from dfml.cli.drawing import console, table
     from dfml.cli.evaluate import measure
-    from dfml.heads import HeadConfig
+    from dfml.evaluation.metatest import Protocol
+    from dfml.evaluation.transductive import HeadConfig
 
     rows = []
     for method, folder, seconds in runs:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dfml.cli.hardware import add_hardware, chosen_hardware
+from dfml.cli.options import add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
-    from dfml.bench.metatest import Protocol
+    from dfml.evaluation.metatest import Protocol
     from dfml.hardware import Hardware
 
 
@@ -38,9 +38,9 @@ def add(verbs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from dfml.bench.metatest import Protocol
     from dfml.cli.drawing import console, table
     from dfml.config import from_mapping
+    from dfml.evaluation.metatest import Protocol
 
     path = args.run_folder / "init.safetensors" if args.run_folder.is_dir() else args.run_folder
     protocols = [
@@ -80,8 +80,8 @@ def measure(
     hardware: "Hardware | None" = None,
 ) -> list[dict[str, Any]]:
     """Every protocol in turn, with a bar for each."""
-    from dfml.bench.metatest import describe, meta_test
     from dfml.cli.drawing import progress_bars
+    from dfml.evaluation.metatest import describe, meta_test
     from dfml.hardware import CPU
 
     hardware = hardware or CPU

@@ -5,8 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dfml.cli.engines import add_engine
-from dfml.cli.hardware import add_hardware, chosen_hardware
+from dfml.cli.options import add_engine, add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.events import Event

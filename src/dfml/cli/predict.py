@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dfml.cli.hardware import add_device
+from dfml.cli.options import add_device
 
 
 def add(verbs: Any) -> None:
@@ -18,7 +18,7 @@ def add(verbs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from dfml.adaptation import FewShotClassifier
+    from dfml.adaptation.classifier import FewShotClassifier
     from dfml.cli.drawing import console, percent, table
     from dfml.data.support import read_images
 

@@ -5,14 +5,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dfml.cli.engines import add_engine
-from dfml.cli.hardware import add_hardware, chosen_hardware
+from dfml.cli.options import add_engine, add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.apis.manifest import ApiEntry
-    from dfml.bench.zoo import ZooConfig
     from dfml.engine.choice import Engine
     from dfml.hardware import Hardware
+    from dfml.zoo.building import ZooConfig
 
 
 def add(verbs: Any) -> None:
@@ -44,9 +43,9 @@ def add(verbs: Any) -> None:
 
 
 def run_build(args: argparse.Namespace) -> None:
-    from dfml.bench.zoo import ZooConfig
     from dfml.config import from_mapping
     from dfml.engine.choice import open_engine
+    from dfml.zoo.building import ZooConfig
 
     names = ("scenario", "dataset", "apis", "way", "arch", "width", "epochs", "images_per_class", "seed")
     config = from_mapping(ZooConfig, {name: getattr(args, name) for name in names}, where="dfml zoo build")
@@ -68,9 +67,9 @@ def build_with_progress(
     """Build a zoo and draw a bar for it and for each API in training."""
     from rich.progress import TaskID
 
-    from dfml.bench.zoo import ApiProgress, ApiTrained, ZooStarted, build_zoo
     from dfml.cli.drawing import progress_bars
     from dfml.hardware import CPU
+    from dfml.zoo.building import ApiProgress, ApiTrained, ZooStarted, build_zoo
 
     with progress_bars() as bars:
         overall, running = bars.add_task("building the zoo", total=None), dict[str, TaskID]()
@@ -91,9 +90,14 @@ def build_with_progress(
 def run_show(args: argparse.Namespace) -> None:
     entries, zoo = _read(args.zoo)
     if args.plot:
-        from dfml.report.plots import accuracy_histogram
+        from dfml.errors import ConfigError
+        from dfml.zoo.histogram import accuracy_histogram, reported_accuracies
 
-        accuracy_histogram(entries, args.plot)
+        figure = accuracy_histogram(reported_accuracies(entries))
+        try:
+            figure.savefig(args.plot)
+        except (ValueError, OSError) as error:
+            raise ConfigError(f"cannot write the plot to {args.plot}: {error}") from None
     if args.json:
         print(json.dumps(_summary(entries, zoo), indent=2))
     else:
@@ -107,7 +111,7 @@ def _read(path: Path) -> "tuple[dict[str, ApiEntry], dict[str, Any]]":
 
 
 def _summary(entries: "dict[str, ApiEntry]", zoo: dict[str, Any]) -> dict[str, Any]:
-    from dfml.apis.manifest import cover_rate, mean_accuracy
+    from dfml.zoo.coverage import cover_rate, mean_accuracy
 
     return {
         "apis": [

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from dfml.apis.blackbox import BlackBox
-from dfml.config import nearest
 from dfml.engine.pool import Finished, Progress, Report, side_by_side
-from dfml.errors import ConfigError
+from dfml.errors import ConfigError, nearest
 from dfml.runtime import cores
 
 Item = TypeVar("Item")

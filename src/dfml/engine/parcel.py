@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 from ray import cloudpickle
 
 from dfml.apis.blackbox import BlackBox, innermost
-from dfml.apis.exported import ExportedApi
-from dfml.apis.function import FunctionApi
-from dfml.apis.onnx import OnnxApi
-from dfml.apis.secrets import Secret
+from dfml.apis.local.exported import ExportedApi
+from dfml.apis.local.function import FunctionApi
+from dfml.apis.local.onnx import OnnxApi
+from dfml.apis.remote.secrets import Secret
 from dfml.errors import ConfigError
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 import dfml
 from dfml.apis.blackbox import BlackBox, innermost, reach, release, rest, stream
-from dfml.apis.http import Host
-from dfml.apis.remote import RemoteApi
+from dfml.apis.remote.api import RemoteApi
+from dfml.apis.remote.host import Host
 from dfml.engine.parcel import Parcel
 from dfml.errors import ConfigError, DfmlError
 from dfml.runtime import work_beside_others

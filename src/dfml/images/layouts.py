@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Generator, Tensor
 
-from dfml.images.draw import Draw
+from dfml.images.numbers import UniformNumbers
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Layout:
 
 def leaves(count: int, *, most: int, size: int, rng: Generator) -> Layout:
     """Up to `most` parts anywhere, all different; small ones are the most frequent, as in dead-leaves images."""
-    draw, each = Draw(count, most, rng=rng), Draw(count, 1, rng=rng)
+    draw, each = UniformNumbers(count, most, rng=rng), UniformNumbers(count, 1, rng=rng)
     number = torch.exp(each(0, 1) * math.log(most + 1)) - 1
     radius = (0.1**-1.2 + (0.9**-1.2 - 0.1**-1.2) * draw(0, 1)) ** (-1 / 1.2)
     return Layout(
@@ -48,17 +48,14 @@ def leaves(count: int, *, most: int, size: int, rng: Generator) -> Layout:
     )  # fmt: skip
 
 
-def things(
-    count: int, *, size: int, rng: Generator, limbs: int = 5, views: int = 1, free: Tensor | None = None
-) -> Layout:
+def things(count: int, *, size: int, rng: Generator, limbs: int = 5) -> Layout:
     """One thing in the middle: a shadow, limbs, a body, a head and marks on top, each family of its own make.
 
     Limbs and marks repeat one part with a symmetry, as legs, wheels, petals and eyes do: turned around the body,
-    side by side in a row, or mirrored. Every `views` images show one kind of thing in different poses, except where
-    `free` (count, 1) says that shapes vary within the kind.
+    side by side in a row, or mirrored.
     """
-    one = Draw(count, 1, rng=rng, views=views, loose=0.25, free=free)
-    pose, each = Draw(count, 1, rng=rng), Draw(count, limbs, rng=rng)
+    one = UniformNumbers(count, 1, rng=rng)
+    pose, each = UniformNumbers(count, 1, rng=rng), UniformNumbers(count, limbs, rng=rng)
     scale, turn = pose(0.35, 0.9), pose(-0.5, 0.5) + pose.chance(0.15) * pose(-math.pi, math.pi)
     across, down = pose(-0.3, 0.3), pose(-0.25, 0.25)
     aspect, square = one(0.3, 1), one.chance(0.35) * one(0.3, 1)
@@ -122,6 +119,6 @@ def things(
     return layout
 
 
-def _edges(draw: Draw, size: int) -> Tensor:
+def _edges(draw: UniformNumbers, size: int) -> Tensor:
     """Edges from a tenth of a pixel to four pixels of a 32-pixel image wide."""
     return torch.exp(draw(1.4, 4.2)) * min(1.0, size / 32)

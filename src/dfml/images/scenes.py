@@ -7,8 +7,8 @@ import torch
 from torch import Generator, Tensor
 
 from dfml.images.colours import palette
-from dfml.images.draw import Draw
 from dfml.images.layouts import Layout
+from dfml.images.numbers import UniformNumbers
 from dfml.images.textures import Textures
 
 
@@ -53,10 +53,10 @@ def backgrounds(count: int, size: int, *, colours: Tensor, textures: Textures, r
     return torch.lerp(first, second, zone.unsqueeze(1)).mul_(field.unsqueeze(1))
 
 
-def surfaces(layout: Layout, *, colours: Tensor, rng: Generator, views: int = 1) -> Surface:
+def surfaces(layout: Layout, *, colours: Tensor, rng: Generator) -> Surface:
     """Cover every part; parts of one family (`layout.family`) are covered alike. `colours`: (n, families, 3)."""
     n, families, _ = colours.shape
-    uniform = Draw(n, families, rng=rng, views=views)
+    uniform = UniformNumbers(n, families, rng=rng)
 
     def draw(low: float, high: float, share: float = 1.0) -> Tensor:
         return (uniform(low, high) * uniform.chance(share)).gather(1, layout.family)
@@ -147,11 +147,11 @@ def scenes(layout: Layout, size: int, *, rng: Generator) -> Tensor:
     return render(layout, size, colours=colours[:, :families], behind=colours[:, families:], rng=rng)
 
 
-def render(layout: Layout, size: int, *, colours: Tensor, behind: Tensor, rng: Generator, views: int = 1) -> Tensor:
+def render(layout: Layout, size: int, *, colours: Tensor, behind: Tensor, rng: Generator) -> Tensor:
     """Background, parts, camera. `colours`: (n, families, 3) for the parts, `behind`: (n, 2, 3) for the background."""
     textures = Textures(size, rng=rng)
     canvas = backgrounds(len(behind), size, colours=behind, textures=textures, rng=rng)
-    surface = surfaces(layout, colours=colours, rng=rng, views=views)
+    surface = surfaces(layout, colours=colours, rng=rng)
     return develop(paint(canvas, layout, surface, textures=textures, rng=rng), rng=rng)
 
 

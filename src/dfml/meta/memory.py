@@ -1,13 +1,13 @@
 """The task memory (sub:memory): a first-in-first-out bank of recovered images, and new tasks drawn across it."""
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from dfml.episode import Episode, EpisodeSpec
-from dfml.errors import ArtifactError, ConfigError
+from dfml.errors import ConfigError
 from dfml.recovery.recovered import ClassKey, RecoveredSet
 
 
@@ -88,34 +88,6 @@ class TaskMemory:
             query_labels=numbers.repeat_interleave(spec.query),
             classes=tuple(labels),
         )
-
-    def state_dict(self) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-        """All it holds as tensors, and as plain JSON what they are: one row a class, in order."""
-        tensors: dict[str, Tensor] = {}
-        rows: list[dict[str, Any]] = []
-        for row, (label, entries) in enumerate(self._bank.items()):
-            rows.append({"label": label, "entries": [[list(key) for key in entry.classes] for entry in entries]})
-            for place, entry in enumerate(entries):
-                tensors[f"{row}.{place}.images"], tensors[f"{row}.{place}.probs"] = entry.images, entry.probs
-        return tensors, rows
-
-    def load_state_dict(self, tensors: dict[str, Tensor], rows: list[dict[str, Any]]) -> None:
-        """Become the memory that `state_dict` described, under this memory's own settings."""
-        bank: dict[str, deque[Entry]] = {}
-        try:
-            for row, about in enumerate(rows):
-                entries = (
-                    Entry(
-                        tensors[f"{row}.{place}.images"],
-                        tensors[f"{row}.{place}.probs"],
-                        tuple(ClassKey(*key) for key in classes),
-                    )
-                    for place, classes in enumerate(about["entries"])
-                )
-                bank[about["label"]] = deque(entries, maxlen=self.capacity_per_class)
-        except KeyError as missing:
-            raise ArtifactError(f"the stored task memory lacks {missing}; start the run anew") from None
-        self._bank = bank
 
     def _shelf(self, key: ClassKey) -> deque[Entry]:
         label = key.name if self.merge_by_name else f"{key.api}/{key.name}"

@@ -1,6 +1,7 @@
 """Task memory replay (eq:memory): MAML on interpolated tasks. Needs no API."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -8,6 +9,20 @@ from torch import Tensor
 from dfml.episode import Episode
 from dfml.meta.tasks import MetaGradient, Model, Scored, Task, mean_gradient
 from dfml.nets.functional import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayConfig:
+    """How MAML runs on the memory."""
+
+    inner_lr: float = 0.01
+    inner_steps: int = 5
+    outer_lr: float = 0.001
+    batch: int = 4
+    """tasks a meta-step"""
+    shot: int = 5
+    query: int = 15
+    first_order: bool = False
 
 
 def replay_task(net: Model, episode: Episode) -> Task:

@@ -1,6 +1,5 @@
 """The learner between two iterations: everything a resumed run needs besides what is on disk already."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,4 +44,4 @@ class LearnerState:
             group, _, rest = name.partition(".")
             groups[group][rest] = tensor.to(device)
         adam = AdamState(groups["first"], groups["second"], about["steps"])
-        return cls(groups["params"], adam, about["iteration"], json.loads(json.dumps(about["notes"])))
+        return cls(groups["params"], adam, about["iteration"], about["notes"])

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
-from dfml.apis.blackbox import BlackBox
+from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger import Metered
-from dfml.config import nearest
 from dfml.engine.choice import Engine, Local
-from dfml.errors import ConfigError
+from dfml.errors import ConfigError, nearest
 from dfml.events import Emit
 from dfml.hardware import CPU, Hardware
 from dfml.initialisation import Initialisation
@@ -18,7 +17,7 @@ from dfml.runs import RunFolder
 METHODS = {
     "chorus": "chorus",
     "bidf-mkd": "bidf_mkd",
-    "white-box": "white_box",
+    "white-box": "bidf_mkd.white_box",
     "single-dfkd": "single_dfkd",
     "distill-avg": "distill_avg",
     "random": "random_init",
@@ -51,24 +50,26 @@ class Method(Protocol):
 
     PRESETS: dict[str, Any]
     """settings by name; "default" is there always"""
+    NEEDS_WEIGHTS: bool
+    """it works on the APIs' weights, not on answers alone"""
+    ASKS_TOGETHER: bool
+    """all APIs are asked side by side, not one after the other"""
 
-    def plan(self, config: Any, apis: Sequence[BlackBox], *, budget: int | None, budget_per_api: int | None) -> Any:
+    def plan(self, config: Any, specs: Sequence[ApiSpec], *, budget: int | None, budget_per_api: int | None) -> Any:
         """`config` with everything filled in that follows from the APIs and the budget; refuses what cannot work."""
         ...
 
-    def cost(self, config: Any, apis: Sequence[BlackBox]) -> list[int]:
+    def cost(self, config: Any, specs: Sequence[ApiSpec]) -> list[int]:
         """Queries that a planned run sends to each API, at most."""
+        ...
+
+    def effort(self, config: Any, specs: Sequence[ApiSpec]) -> float:
+        """Seconds of one core that a planned run computes besides asking: roughly, for 32 x 32 images."""
         ...
 
     def run(self, config: Any, place: Workplace) -> Initialisation:
         """Learn; resumes by itself from what the run folder holds."""
         ...
-
-
-def within_budgets(queries: Sequence[int], apis: Sequence[BlackBox]) -> list[int]:
-    """The queries meant for each API, or what its own budget leaves of them."""
-    budgets = [api.spec.terms.budget for api in apis]
-    return [most if budget is None else min(most, budget) for most, budget in zip(queries, budgets, strict=True)]
 
 
 def find_method(name: str) -> Method:

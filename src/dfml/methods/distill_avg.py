@@ -4,11 +4,22 @@ import torch
 
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
-from dfml.methods.single_level import PRESETS, SingleLevelConfig, cost, imitate, plan, recovered_sets, statistics
+from dfml.methods.single_level import (
+    ASKS_TOGETHER,
+    NEEDS_WEIGHTS,
+    PRESETS,
+    SingleLevelConfig,
+    cost,
+    effort,
+    imitate,
+    plan,
+    recovered_sets,
+    statistics,
+)
 from dfml.nets.functional import Net, Params
 from dfml.rng import stream
 
-__all__ = ["PRESETS", "cost", "plan", "run"]
+__all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "plan", "run"]
 
 
 def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:

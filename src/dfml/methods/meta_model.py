@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dfml.apis.blackbox import BlackBox
+from dfml.apis.blackbox import ApiSpec
 from dfml.errors import ConfigError
 from dfml.nets import Arch, NetSpec
 from dfml.nets.functional import Net, Params
@@ -24,12 +24,12 @@ class MetaModelConfig:
     channels: int = 0
     """0: as most APIs take"""
 
-    def fitted(self, apis: Sequence[BlackBox]) -> "MetaModelConfig":
-        """With every zero replaced by what is most common among `apis`; ties go to the larger."""
-        shapes = [api.spec.image for api in apis]
+    def fitted(self, specs: Sequence[ApiSpec]) -> "MetaModelConfig":
+        """With every zero replaced by what is most common among the APIs; ties go to the larger."""
+        shapes = [spec.image for spec in specs]
         return replace(
             self,
-            way=self.way or _most_common([api.spec.way for api in apis]),
+            way=self.way or _most_common([spec.way for spec in specs]),
             size=self.size or _most_common([height for _, height, _ in shapes]),
             channels=self.channels or _most_common([channels for channels, _, _ in shapes]),
         )

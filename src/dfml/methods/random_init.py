@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dfml.apis.blackbox import BlackBox
+from dfml.apis.blackbox import ApiSpec
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
 from dfml.methods.meta_model import MetaModelConfig
@@ -19,18 +19,24 @@ class RandomConfig:
 
 
 PRESETS = {"default": RandomConfig()}
+NEEDS_WEIGHTS = ASKS_TOGETHER = False
 
 
 def plan(
-    config: RandomConfig, apis: Sequence[BlackBox], *, budget: int | None, budget_per_api: int | None
+    config: RandomConfig, specs: Sequence[ApiSpec], *, budget: int | None, budget_per_api: int | None
 ) -> RandomConfig:
     """Only the network's shape is open."""
-    return replace(config, net=config.net.fitted(apis))
+    return replace(config, net=config.net.fitted(specs))
 
 
-def cost(config: RandomConfig, apis: Sequence[BlackBox]) -> list[int]:
+def cost(config: RandomConfig, specs: Sequence[ApiSpec]) -> list[int]:
     """Nothing."""
-    return [0] * len(apis)
+    return [0] * len(specs)
+
+
+def effort(config: RandomConfig, specs: Sequence[ApiSpec]) -> float:
+    """Nothing."""
+    return 0.0
 
 
 def run(config: RandomConfig, place: Workplace) -> Initialisation:

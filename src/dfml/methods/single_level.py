@@ -7,18 +7,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import BlackBox, rest
+from dfml.apis.blackbox import ApiSpec, rest
 from dfml.apis.ledger import Metered
-from dfml.errors import ApiError, ConfigError, Unreachable
+from dfml.errors import ApiError, Unreachable
 from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Step, Visited
 from dfml.meta.distil import inner
-from dfml.methods import Workplace, within_budgets
-from dfml.methods.bidf_settings import AFFORDABLE
+from dfml.methods import Workplace
+from dfml.methods.budgets import refuse_less_than_a_set, within_budgets
 from dfml.methods.meta_model import MetaModelConfig, head_for
 from dfml.nets.functional import Net, Params, normalise
 from dfml.nets.statistics import batch_statistics
 from dfml.recovery.choice import recover
-from dfml.recovery.inversion import RecoveryConfig
+from dfml.recovery.inversion import AFFORDABLE, RecoveryConfig
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
 
@@ -41,6 +41,9 @@ class SingleLevelConfig:
     distil: ImitationConfig = ImitationConfig()
 
 
+NEEDS_WEIGHTS = ASKS_TOGETHER = False
+STUDENT_SECONDS = 1.0
+"""one core's, to become one API's likeness"""
 PRESETS = {
     "default": SingleLevelConfig(),
     "paper": SingleLevelConfig(recovery=RecoveryConfig()),
@@ -48,31 +51,22 @@ PRESETS = {
 }
 
 
-def refuse_less_than_a_set(
-    recovery: RecoveryConfig, apis: Sequence[BlackBox], *, budget: int | None, budget_per_api: int | None
-) -> list[int]:
-    """What a recovered set of each API costs; a budget that buys none is refused."""
-    costs = [recovery.queries(api.spec.way) for api in apis]
-    for name, amount in (("--budget", budget), ("--budget-per-api", budget_per_api)):
-        if amount is not None and amount < min(costs):
-            raise ConfigError(
-                f"{name} {amount:,} is below one recovered set, which takes {min(costs):,} queries; "
-                "raise it, or lower recovery.steps, recovery.directions or recovery.images_per_class"
-            )
-    return costs
-
-
 def plan(
-    config: SingleLevelConfig, apis: Sequence[BlackBox], *, budget: int | None, budget_per_api: int | None
+    config: SingleLevelConfig, specs: Sequence[ApiSpec], *, budget: int | None, budget_per_api: int | None
 ) -> SingleLevelConfig:
     """Fill in the network's shape, and refuse a budget that buys nothing."""
-    refuse_less_than_a_set(config.recovery, apis, budget=budget, budget_per_api=budget_per_api)
-    return replace(config, net=config.net.fitted(apis))
+    refuse_less_than_a_set(config.recovery, specs, budget=budget, budget_per_api=budget_per_api)
+    return replace(config, net=config.net.fitted(specs))
 
 
-def cost(config: SingleLevelConfig, apis: Sequence[BlackBox]) -> list[int]:
+def cost(config: SingleLevelConfig, specs: Sequence[ApiSpec]) -> list[int]:
     """Queries to each API, at most: one set."""
-    return within_budgets([config.recovery.queries(api.spec.way) for api in apis], apis)
+    return within_budgets([config.recovery.queries(spec.way) for spec in specs], specs)
+
+
+def effort(config: SingleLevelConfig, specs: Sequence[ApiSpec]) -> float:
+    """Seconds of one core: the generator's, and those of a student an API."""
+    return sum(config.recovery.seconds(spec.way) + STUDENT_SECONDS for spec in specs)
 
 
 class Recovered(NamedTuple):

@@ -1,7 +1,7 @@
 """The paper's recovery: latent vectors and a generator, driven by what the API says about their images."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -26,6 +26,8 @@ ESTIMATORS: dict[str, Estimator] = {
 }
 """Gradients from answers alone; "exact" asks a white box for them and is no estimate."""
 
+IMAGE_STEP_SECONDS = 2.5e-3
+"""one core's, of one image in one step of the generator at 32 x 32"""
 COMPANY = 32
 """Images that go through the generator at least, arrived ones among them: BatchNorm needs the company."""
 
@@ -114,6 +116,10 @@ class RecoveryConfig:
         # Without early stop all images take part in every step, so the limit falls between two steps.
         return (most if self.early_stop else most // cost * cost) * self.images_per_class * way
 
+    def seconds(self, way: int) -> float:
+        """What the generator takes of one core for one set, roughly, at 32 x 32."""
+        return 0.0 if self.strategy == "pool" else self.steps * self.images_per_class * way * IMAGE_STEP_SECONDS
+
     @property
     def estimate(self) -> partial[Estimate]:
         """The chosen estimator with its settings, to be called with what differs from step to step."""
@@ -134,6 +140,9 @@ EFFICIENT = RecoveryConfig(
     limit=200,
 )
 """Images at their targets for at most 1/100 of the paper's price, through 8-bit images and rounded answers, too."""
+
+AFFORDABLE = replace(EFFICIENT, images_per_class=20, steps=60)
+"""Few queries, and not much of the generator's own time either, which is most of the time once queries are few."""
 
 
 def invert(

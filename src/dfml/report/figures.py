@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from dfml.report.accuracy import Score
+from dfml.bench.results import Line, ResultTable
+from dfml.evaluation.records import Score
 from dfml.report.chart import Chart, Series, draw, smooth, thin
-from dfml.report.results import Line, ResultTable
 from dfml.report.story import RunStory
 
 QUERIES = "queries an API"

@@ -8,11 +8,11 @@ from typing import Any
 import tomli_w
 
 import dfml
+from dfml.bench.results import ResultTable, is_bench, read_tables
 from dfml.errors import ConfigError
-from dfml.report.accuracy import Evaluation, Score, shots
+from dfml.evaluation.records import Evaluation, Score, shots
 from dfml.report.figures import accuracy_against_queries, bench_figures, learning_curves
 from dfml.report.pictures import shelves
-from dfml.report.results import ResultTable, is_bench, read_tables
 from dfml.report.story import RunStory, is_run, read_run
 
 _SECRET = re.compile(r"key$|token|secret|password|authori[sz]ation|cookie|credential", re.IGNORECASE)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dfml.apis.ledger import spending
-from dfml.report.accuracy import Evaluation, read_evaluations
+from dfml.evaluation.records import Evaluation, read_evaluations
 from dfml.runs import read_config
 
 Happening = Mapping[str, Any]

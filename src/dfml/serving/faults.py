@@ -5,8 +5,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from dfml.config import nearest
-from dfml.errors import ConfigError
+from dfml.errors import ConfigError, nearest
 from dfml.serving.messages import Reply, reply_json
 
 KINDS = ("429", "500", "503", "reset", "timeout", "truncated", "malformed")

@@ -1,0 +1,237 @@
+"""The file of a ledger: one API's answers, each durable before it is used, in SQLite."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dfml.apis.ledger.fingerprint import KEY_BYTES
+from dfml.apis.ledger.index import Index, Words
+from dfml.errors import ArtifactError, ConfigError, DfmlError
+
+Answers = NDArray[np.float32]
+
+_OURS, _FORMAT = 0x64666D6C, 1  # "dfml" in ASCII
+_ROW = 1024  # answers in one row of the table, at most: what a lookup has to read
+_PAID = f"SELECT coalesce((SELECT first + length(keys) / {KEY_BYTES} FROM answers ORDER BY first DESC LIMIT 1), 0)"
+_SCHEMA = """
+CREATE TABLE about (name TEXT NOT NULL, classes TEXT NOT NULL);
+-- Answers are numbered in the order they came. A row holds those of one request: their keys and probabilities, joined.
+CREATE TABLE answers (first INTEGER PRIMARY KEY, keys BLOB NOT NULL, probs BLOB NOT NULL);
+-- Requests that were about to be sent: whatever is still here when no process works was in flight at a crash.
+CREATE TABLE in_flight (id INTEGER PRIMARY KEY AUTOINCREMENT, count INTEGER NOT NULL);
+"""
+
+
+class Journal:
+    """One API's answers on disk. It survives the death of the process at any moment, but is for one thread at a time.
+
+    Every change is one transaction, written through a write-ahead log without waiting for the disk: a crash of the
+    process loses nothing that was committed; one of the whole machine may lose the last moments, and nothing else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+        try:
+            with _explained(path):
+                self._create()
+                # A request announced before now is not ours, and nobody is left to say how it ended.
+                self._before_us = self._one("SELECT coalesce(max(id), 0) FROM in_flight")
+                self._abandoned: set[int] = set()
+                self._index, self._indexed = Index(path.parent), 0
+                self._catch_up()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def belongs_to(self, name: str, classes: Sequence[str]) -> None:
+        """Make this the journal of that API, or raise if it is another's."""
+        with self._transaction():
+            told = self._db.execute("SELECT name, classes FROM about").fetchone()
+            if told is None:
+                self._db.execute("INSERT INTO about VALUES (?, ?)", (name, json.dumps(list(classes))))
+                return
+        if told[0] != name:
+            raise ConfigError(f"{self.path} holds the answers of {told[0]}, not of {name}; give each API its own file")
+        before = json.loads(told[1])
+        if before != list(classes):
+            raise ConfigError(
+                f"{self.path}: {name} had the classes {_shown(before)} and now has {_shown(classes)}; "
+                "its answers no longer mean the same, so start a new run"
+            )
+
+    @property
+    def paid(self) -> int:
+        """How many answers it holds."""
+        return self._one(_PAID)
+
+    @property
+    def in_doubt(self) -> int:
+        """Images in requests that nobody saw the end of, as after a crash: perhaps paid for, not kept."""
+        return self._one("SELECT coalesce(sum(count), 0) FROM in_flight") - self.in_flight
+
+    @property
+    def in_flight(self) -> int:
+        """Images in requests that are under way."""
+        with _explained(self.path):
+            rows = self._db.execute("SELECT id, count FROM in_flight WHERE id > ?", (self._before_us,)).fetchall()
+        return sum(count for request, count in rows if request not in self._abandoned)
+
+    def find(self, keys: Sequence[bytes], way: int) -> dict[bytes, Answers]:
+        """The answers (way,) to those of `keys` that it knows."""
+        self._catch_up()
+        places = self._index.find(_tags(b"".join(keys)))
+        known = {int(place): keys[i] for i, place in enumerate(places) if place >= 0} if (places >= 0).any() else {}
+        found: dict[bytes, Answers] = {}
+        first, end = 0, 0
+        row_keys, row = b"", np.empty((0, way), np.float32)
+        for place, key in sorted(known.items()):
+            if not first <= place < end:
+                with _explained(self.path):
+                    first, row_keys, probs = self._db.execute(
+                        "SELECT first, keys, probs FROM answers WHERE first <= ? ORDER BY first DESC LIMIT 1", (place,)
+                    ).fetchone()
+                end = first + len(row_keys) // KEY_BYTES
+                row = np.frombuffer(probs, "<f4").reshape(-1, way)
+            at = place - first
+            if row_keys[at * KEY_BYTES : (at + 1) * KEY_BYTES] == key:  # the index knows only half of a key
+                found[key] = row[at]
+        return found
+
+    def announce(self, count: int, *, limit: int | None) -> int | None:
+        """Write down that `count` images are about to be sent; None, and nothing written, if that passes `limit`."""
+        with self._transaction():
+            if limit is not None and self.paid + self.in_flight + count > limit:
+                return None
+            return self._db.execute("INSERT INTO in_flight (count) VALUES (?)", (count,)).lastrowid
+
+    def keep(self, request: int, keys: Sequence[bytes], answers: Answers) -> None:
+        """Keep `answers` (n, k), the whole or a part of what `request` announced."""
+        with self._transaction():
+            first = self.paid
+            for start in range(0, len(keys), _ROW):
+                part = slice(start, start + _ROW)
+                row = (first + start, b"".join(keys[part]), answers[part].astype("<f4", copy=False).tobytes())
+                self._db.execute("INSERT INTO answers VALUES (?, ?, ?)", row)
+            done = self._db.execute("DELETE FROM in_flight WHERE id = ? AND count = ?", (request, len(keys))).rowcount
+            if not done:
+                self._db.execute("UPDATE in_flight SET count = count - ? WHERE id = ?", (len(keys), request))
+
+    def withdraw(self, request: int) -> None:
+        """`request` failed; what it announced and did not get is not under way any more."""
+        with self._transaction():
+            self._db.execute("DELETE FROM in_flight WHERE id = ?", (request,))
+
+    def abandon(self, request: int) -> None:
+        """Nobody will know how `request` ended: it stays on file, in doubt."""
+        self._abandoned.add(request)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _create(self) -> None:
+        if not _is_empty(self._db):
+            _check_ours(self.path, self._db)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        with self._transaction():
+            if _is_empty(self._db):
+                for statement in _SCHEMA.split(";\n"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA application_id = {_OURS}")
+                self._db.execute(f"PRAGMA user_version = {_FORMAT}")
+
+    def _catch_up(self) -> None:
+        """Index the answers that came since the last time, from us or from another process."""
+        with _explained(self.path):
+            rows = self._db.execute("SELECT keys FROM answers WHERE first >= ? ORDER BY first", (self._indexed,))
+            while some := rows.fetchmany(_ROW):  # many at once: where answers come singly, so do the rows
+                tags = _tags(b"".join(keys for (keys,) in some))
+                self._index.add(tags, np.arange(self._indexed, self._indexed + len(tags)))
+                self._indexed += len(tags)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with _explained(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _one(self, query: str, *values: int) -> int:
+        with _explained(self.path):
+            return int(self._db.execute(query, values).fetchone()[0])
+
+
+class Facts(NamedTuple):
+    """What a journal says of itself."""
+
+    name: str | None
+    paid: int
+    in_doubt: int
+
+
+def read_only(path: Path) -> Facts:
+    """What the journal at `path` says, without touching it: name, paid, in_doubt.
+
+    In doubt is then also what a process that works at this moment has under way.
+    """
+    # Without a write-ahead log nobody is at work on it, and SQLite need not make the files by which processes agree.
+    how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
+    with _explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=60)) as db:
+        if _is_empty(db):  # killed before it had begun
+            return Facts(None, 0, 0)
+        _check_ours(path, db)
+        name = db.execute("SELECT max(name) FROM about").fetchone()[0]
+        in_doubt = db.execute("SELECT coalesce(sum(count), 0) FROM in_flight").fetchone()[0]
+        return Facts(name, db.execute(_PAID).fetchone()[0], in_doubt)
+
+
+def _is_empty(db: sqlite3.Connection) -> bool:
+    return bool(db.execute("SELECT count(*) = 0 FROM sqlite_master").fetchone()[0])
+
+
+def _check_ours(path: Path, db: sqlite3.Connection) -> None:
+    if db.execute("PRAGMA application_id").fetchone()[0] != _OURS:
+        raise ArtifactError(f"{path} is no ledger of dfml; move it away or name another run folder")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != _FORMAT:
+        raise ArtifactError(f"{path} is a ledger of format {version}, not {_FORMAT}; use the dfml that wrote it")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Errors of the file system and of SQLite as sentences."""
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as error:
+        raise DfmlError(
+            f"{path}: the ledger cannot be used ({error}); see that the disk has space and the folder may be written, "
+            "then resume: no answer in it is lost"
+        ) from error
+    except sqlite3.DatabaseError as error:
+        if type(error) is not sqlite3.DatabaseError:  # its subclasses mean a mistake of ours, not of the file
+            raise
+        raise ArtifactError(f"{path} is damaged or no ledger of dfml ({error}); move it away") from error
+
+
+def _tags(keys: bytes) -> Words:
+    """The first half of each key, as a number."""
+    return np.frombuffer(keys, "<u8")[::2]
+
+
+def _shown(classes: Iterable[str]) -> str:
+    names = list(classes)
+    return ", ".join(names[:5]) + ", …" * (len(names) > 5)

@@ -1,0 +1,74 @@
+"""Any Python callable behind the seam: a scikit-learn forest, a client library, a few lines of NumPy."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dfml.apis.blackbox import ApiSpec, ask
+from dfml.errors import ApiError, BadAnswer, ConfigError, DfmlError
+
+
+class FunctionApi:
+    """`function` maps float32 arrays (n, c, h, w) in [0, 1] to class probabilities (n, k):
+
+    FunctionApi(lambda x: forest.predict_proba(x.reshape(len(x), -1)), spec)
+    """
+
+    answers_are_checked: Literal[True] = True
+
+    def __init__(
+        self,
+        function: Callable[[np.ndarray], Any],
+        spec: ApiSpec,
+        *,
+        arrange: Callable[[np.ndarray], np.ndarray] | None = None,
+        logits: bool = False,
+    ) -> None:
+        """`arrange` turns (n, c, h, w) in [0, 1] into what the function takes; `logits` adds a softmax at the end."""
+        self.function, self.spec, self.arrange, self.logits = function, spec, arrange, logits
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
+        return ask(self.spec, images, self._respond)
+
+    def _respond(self, images: Tensor) -> Tensor:
+        pixels = images.cpu().numpy().copy()  # a copy, so that a function that works in place spoils nothing of ours
+        if self.arrange is not None:
+            pixels = self.arrange(pixels)
+        try:
+            answer = self.function(pixels)
+        except DfmlError:
+            raise
+        except Exception as error:
+            raise ApiError(f"{self.spec.name}: its function failed with {type(error).__name__}: {error}") from error
+        try:
+            scores = torch.from_numpy(np.array(answer, dtype=np.float64))
+            return scores.softmax(1) if self.logits and scores.dim() == 2 else scores
+        except (TypeError, ValueError) as error:
+            raise BadAnswer(
+                f"{self.spec.name}: expected {len(images)} answers of {self.spec.way} classes, "
+                f"got a {type(answer).__name__} that is no array of numbers"
+            ) from error
+
+
+def find_function(reference: str, folder: Path, where: str) -> Callable[[np.ndarray], Any]:
+    """What `module:function` names, the module looked for in `folder` first. Importing it runs its code."""
+    module, colon, name = reference.partition(":")
+    if not colon or not module or not name:
+        raise ConfigError(f"{where}: function = {reference!r} should be module:function, such as birds:predict")
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:  # a module may raise anything while it is imported
+        raise ConfigError(f"{where}: cannot import {reference} ({type(error).__name__}: {error})") from error
+    finally:
+        sys.path.remove(str(folder.resolve()))
+    if not callable(found):
+        raise ConfigError(f"{where}: {reference} is a {type(found).__name__}, expected a function")
+    return found  # type: ignore[no-any-return]

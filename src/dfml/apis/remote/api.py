@@ -1,0 +1,219 @@
+"""An API at the other end of a network: what it says on the wire is the protocol's business, all else is here.
+
+Threads wait for several requests at once; every answer is handed on as it arrives, so that the ledger keeps it whatever
+becomes of the others. All that can go wrong ends as an `ApiError` that names the API and shows no secret.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from dfml.apis.blackbox import ApiSpec, gather, prepare
+from dfml.apis.remote.host import Host, Message, Reply
+from dfml.apis.remote.limits import Limits
+from dfml.apis.remote.patience import Asking, Attempt, Gate, Shut, TooLarge, judge
+from dfml.apis.remote.scores import OutputConfig, Scores, probabilities
+from dfml.apis.remote.secrets import Redactor, Secret
+from dfml.errors import ApiError, BadAnswer, ConfigError, Garbled, RateLimited, Refused, Unreachable
+
+FORM_TRIES = 3
+"""how often a form that a server may not know is tried before the next one; a fault may have been the reason"""
+
+
+class Wire(Protocol):
+    """One protocol: how images become a request, and a reply becomes scores. Both are pure functions."""
+
+    @property
+    def forms(self) -> Sequence[str]:
+        """Ways to say the same; the first that a server understands is used."""
+        ...
+
+    @property
+    def most(self) -> int | None:
+        """Images that a request can hold, where the protocol limits them."""
+        ...
+
+    def request(self, images: Tensor, form: str) -> Message:
+        """The request for images (n, c, h, w) in [0, 1]."""
+        ...
+
+    def scores(self, reply: Reply, count: int) -> Scores:
+        """What a well-formed reply says of `count` images; `Garbled` for any other."""
+        ...
+
+
+class RemoteApi:
+    """An API behind `wire` at `host`. `headers` go with every request; neither they nor `secrets` are ever shown."""
+
+    answers_are_checked: Literal[True] = True
+
+    def __init__(
+        self,
+        spec: ApiSpec,
+        wire: Wire,
+        host: Host,
+        *,
+        output: OutputConfig | None = None,
+        limits: Limits | None = None,
+        headers: Mapping[str, Secret] | None = None,
+        secrets: Iterable[str] = (),
+    ) -> None:
+        self.spec, self.wire, self.host = spec, wire, host
+        self.output, self.limits = output or OutputConfig(), limits or Limits()
+        self.gate = Gate(self.limits)
+        self.images_per_request = min(self.limits.images_per_request, wire.most or self.limits.images_per_request)
+        """images that go into a request; less than at first where the server found that too large"""
+        self.last_scores: Scores | None = None
+        """the scores of the latest answer as they came: `dfml probe` tells from them what the API sends"""
+        self._headers = dict(headers or {})
+        self._redact = Redactor([*secrets, *(secret.reveal() for secret in self._headers.values())])
+        self._proven = threading.Event()
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
+        return gather(self, images)
+
+    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+        """Rows of `images` and their class probabilities, as they arrive.
+
+        After a failure nothing more is sent, but what is under way is waited for: it will have been paid for.
+        """
+        ready = prepare(self.spec, images).detach()
+        waiting, running = deque([range(len(ready))] if len(ready) else []), dict[Future[Tensor], range]()
+        failure: BaseException | None = None
+        pool = ThreadPoolExecutor(self.limits.concurrency, f"dfml {self.spec.name}")
+        try:
+            while (waiting and failure is None) or running:
+                # The first request goes alone: if the manifest is wrong, one refusal is enough. Later, twice as many as
+                # can be under way are handed over, so that no connection is idle while answers are kept here.
+                room = 2 * self.limits.concurrency if self._proven.is_set() else 1
+                while waiting and failure is None and len(running) < room:
+                    rows = _cut(waiting, self.images_per_request)
+                    running[pool.submit(self._ask, ready[rows.start : rows.stop])] = rows
+                answered, answers = list[int](), list[Tensor]()
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    rows, error = running.pop(future), future.exception()
+                    if error is None:
+                        answered.extend(rows)
+                        answers.append(future.result())
+                    elif isinstance(error, TooLarge) and len(rows) > 1:
+                        self.images_per_request = min(self.images_per_request, (len(rows) + 1) // 2)
+                        waiting.appendleft(rows)
+                    else:
+                        failure = failure or error
+                if failure is not None:
+                    running = {future: rows for future, rows in running.items() if not future.cancel()}
+                if answers:  # what came together is kept together
+                    yield answered, torch.cat(answers)
+        except KeyboardInterrupt:
+            self.gate.stop()  # nobody waits for a server to come back
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)  # also when nobody wants the rest: no more is sent
+        if failure is not None:
+            raise failure
+
+    @property
+    def requests_per_second(self) -> float | None:
+        """The rate limit of the manifest."""
+        return self.limits.rate
+
+    def reach(self) -> None:
+        """Return if there is a server at all, else `Unreachable`. Nothing is sent, so it costs no query."""
+        try:
+            self.host.knock(seconds=min(self.limits.timeout, 10.0))
+        except Unreachable as error:
+            raise self._named(error) from None
+
+    def rest(self) -> None:
+        """Give idle connections back; the next request opens new ones."""
+        self.host.close()
+
+    def close(self) -> None:
+        """End all waiting and give the connections back, because the run ends."""
+        self.gate.stop()
+        self.host.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("gate", "last_scores", "_proven")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # what it has learned of the server stays in its process
+        self.__dict__.update(state, gate=Gate(state["limits"]), last_scores=None, _proven=threading.Event())
+
+    def _ask(self, images: Tensor) -> Tensor:
+        """Probabilities (n, k) for images that fit into one request."""
+        try:
+            known = self.host.knows.get(type(self.wire).__name__) if len(self.wire.forms) > 1 else self.wire.forms[0]
+            answer = self._persist(images, known) if known else self._discover(images)
+        except ApiError as error:
+            raise self._named(error) from None
+        except ConfigError as error:
+            raise ConfigError(self._redact(str(error))) from None
+        self._proven.set()
+        return answer
+
+    def _discover(self, images: Tensor) -> Tensor:
+        """Try the wire's forms, best first, and remember for all APIs of the server which one it understands."""
+        *uncertain, last = self.wire.forms
+        attempt = Attempt()
+        for form in uncertain:
+            tries = 0
+            while tries < FORM_TRIES:
+                try:
+                    answer = self._exchange(images, form)
+                except (TooLarge, Shut):
+                    raise
+                except Asking as error:
+                    self.gate.failed(error, attempt)
+                except Refused:
+                    break
+                except (Unreachable, Garbled):
+                    tries += 1
+                else:
+                    self.host.knows[type(self.wire).__name__] = form
+                    return answer
+        answer = self._persist(images, last)
+        self.host.knows.setdefault(type(self.wire).__name__, last)
+        return answer
+
+    def _persist(self, images: Tensor, form: str) -> Tensor:
+        """Exchange, and again after failures that may pass, until the gate says that it is enough."""
+        attempt = Attempt()
+        while True:
+            try:
+                return self._exchange(images, form)
+            except Shut:
+                raise
+            except (Unreachable, RateLimited, Garbled) as error:
+                self.gate.failed(error, attempt)
+
+    def _exchange(self, images: Tensor, form: str) -> Tensor:
+        self.gate.enter()
+        message = self.wire.request(images, form)
+        headers = {**message.headers, **{name: secret.reveal() for name, secret in self._headers.items()}}
+        reply = self.host.send(Message(message.method, message.url, headers, message.body), seconds=self.limits.timeout)
+        judge(reply)
+        scores = self.wire.scores(reply, len(images))
+        self.gate.answered()
+        self.last_scores = scores
+        return probabilities(self.spec, self.output, scores, len(images))
+
+    def _named(self, error: ApiError) -> ApiError:
+        """The same error with the API's name in front and without secrets."""
+        sentence = self._redact(str(error)).removeprefix(f"{self.spec.name}: ")
+        kinds = (TooLarge, Refused, Garbled, BadAnswer, RateLimited, Unreachable)
+        kind = next((kind for kind in kinds if isinstance(error, kind)), ApiError)
+        return kind(f"{self.spec.name}: {sentence}")
+
+
+def _cut(waiting: deque[range], most: int) -> range:
+    """The next rows to send, at most so many, taken from what waits."""
+    rows = waiting.popleft()
+    if len(rows) > most:
+        waiting.appendleft(range(rows.start + most, rows.stop))
+    return range(rows.start, min(rows.start + most, rows.stop))

@@ -1,0 +1,154 @@
+"""Whatever way an endpoint says what it sees: full probability vectors, columns in the order of the classes.
+
+- Scores of 0..100 are divided by 100; raw outputs ("logits") go through a softmax.
+- A label alone is a one-hot vector.
+- Where only some classes are named (the top k, or those over a threshold), the mass that their scores miss to 1 is
+  spread evenly over the others (`missing = "even"`); or it is none, and the scores are scaled up (`missing = "none"`).
+- Rounded scores sum to 1 only nearly: with `decimals` stated they stay as they are, else they are divided by their sum
+  where that is within 2 % of 1. Any other sum is no probability vector, and is refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dfml.apis.blackbox import ApiSpec, OutputKind, check_answer
+from dfml.apis.degrade import leaders
+from dfml.apis.remote.reading import shown
+from dfml.errors import BadAnswer, ConfigError, nearest
+
+Pairs = Sequence[tuple[str | int, float | None]]
+"""classes by name or by column, each with its score, or with none where the API says no more than the name"""
+
+Scores = NDArray[np.float64] | Sequence[Pairs]
+"""what an answer says: a table (n, k), or for each image the classes that it names"""
+
+ROUNDING = 0.02
+EXACT = 5e-4
+"""Sums within this of 1 are left alone, so that exact answers keep all their bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputConfig:
+    """What an API's answers look like."""
+
+    name: str | None = None
+    """the output tensor or key, where the answer has several"""
+    kind: OutputKind = "probs"
+    """probs: all scores; top-k: the largest few; label: nothing but the winner"""
+    scale: Literal["1", "100", "logits"] = "1"
+    """probabilities, percentages, or raw outputs that lack their softmax"""
+    top_k: int | None = None
+    """how many scores come back when kind is top-k; asked for, where the protocol can"""
+    decimals: int | None = None
+    """decimals of a score, as a probability, where it is rounded"""
+    threshold: float | None = None
+    """scores below this are not sent, so an answer may name few classes or none"""
+    missing: Literal["even", "none"] = "even"
+    """what becomes of the mass of classes that are not named: spread evenly over them, or none"""
+    classification: bool = False
+    """inference_v2: ask for the top k through the classification extension"""
+
+    def __post_init__(self) -> None:
+        for name, least in (("top_k", 1), ("decimals", 0), ("threshold", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(f"output.{name} must be {least} or more, not {value}")
+        if self.kind == "top-k" and self.top_k is None:
+            raise ConfigError("output.kind = 'top-k' also needs output.top_k, the number of scores that come back")
+
+
+def probabilities(spec: ApiSpec, output: OutputConfig, scores: Scores, count: int) -> Tensor:
+    """Probabilities (n, k) for the answer to `count` images; `BadAnswer` where it does not fit the API's classes."""
+    if len(scores) != count:
+        raise BadAnswer(f"{spec.name}: {count} images were sent, but {len(scores)} answers came back")
+    if isinstance(scores, np.ndarray):
+        table = _finite(spec, scores)
+        named = np.ones(table.shape, bool)
+    else:
+        table, named = _by_class(spec, output, scores)
+    if output.scale == "logits":
+        if not named.all():
+            raise BadAnswer(f"{spec.name}: raw outputs of some classes only are no probabilities; set output.scale")
+        shifted = np.exp(table - table.max(1, keepdims=True))
+        table = shifted / shifted.sum(1, keepdims=True)
+    elif output.scale == "100":
+        table = table / 100
+    if output.kind == "label":
+        top = leaders(torch.from_numpy(np.where(named, table, -np.inf)), 1).numpy()
+        table, named = np.zeros_like(table), np.ones_like(named)
+        np.put_along_axis(table, top, 1.0, axis=1)
+    if table.min(initial=0) < 0:
+        raise BadAnswer(f"{spec.name}: expected scores of 0 or more, got {table.min():.4g}; is output.scale right?")
+    return check_answer(spec, torch.from_numpy(_completed(spec, output, table, named)), count)
+
+
+def _finite(spec: ApiSpec, table: NDArray[np.float64]) -> NDArray[np.float64]:
+    if table.ndim != 2 or table.shape[1] != spec.way:
+        got = f"{table.shape[1]} scores an image" if table.ndim == 2 else f"a table of shape {table.shape}"
+        raise BadAnswer(
+            f"{spec.name}: its class list has {spec.way} classes ({', '.join(spec.classes[:3])}, …), but it answers "
+            f"{got}; correct classes or output.name"
+        )
+    if not np.isfinite(table).all():
+        raise BadAnswer(f"{spec.name}: expected scores, got {table[~np.isfinite(table)][0]} among them")
+    return table
+
+
+def _by_class(
+    spec: ApiSpec, output: OutputConfig, rows: Sequence[Pairs]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The scores in the order of the classes (n, k), and which of them the answer named."""
+    columns = {name: column for column, name in enumerate(spec.classes)}
+    table, named = np.zeros((len(rows), spec.way)), np.zeros((len(rows), spec.way), bool)
+    whole = 100.0 if output.scale == "100" else 1.0
+    for row, pairs in enumerate(rows):
+        if not pairs and output.threshold is None:
+            raise BadAnswer(f"{spec.name}: an answer names no class; where that can be, state output.threshold")
+        for label, score in pairs:
+            column = columns.get(label) if isinstance(label, str) else label
+            if column is None or not 0 <= column < spec.way:
+                known = nearest(shown(label, 50), spec.classes) if spec.way <= 20 else f"it has {spec.way} classes"
+                raise BadAnswer(f"{spec.name}: it answers {shown(label, 50)!r}, which is not in its classes; {known}")
+            if named[row, column]:
+                raise BadAnswer(f"{spec.name}: an answer names the class {spec.classes[column]!r} twice")
+            if score is None and len(pairs) > 1:
+                raise BadAnswer(f"{spec.name}: an answer names several classes without a score")
+            named[row, column], table[row, column] = True, whole if score is None else score
+    if not np.isfinite(table).all():
+        raise BadAnswer(f"{spec.name}: expected scores, got {table[~np.isfinite(table)][0]} among them")
+    return table, named
+
+
+def _completed(
+    spec: ApiSpec, output: OutputConfig, table: NDArray[np.float64], named: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """What is missing to 1 is given to the classes without a score, by the rule."""
+    sums = table.sum(1, keepdims=True)
+    others = (~named).sum(1, keepdims=True)
+    partial = others[:, 0] > 0
+    if not partial.any():
+        pass
+    elif output.missing == "even":
+        share = np.maximum(0, 1 - sums) / np.maximum(others, 1)
+        table = np.where(named, table, share)
+    elif (sums[partial] <= 0).any():
+        raise BadAnswer(f"{spec.name}: an answer without any mass cannot be scaled up; set output.missing = 'even'")
+    else:
+        table = np.where(partial[:, None], table / np.where(sums > 0, sums, 1), table)
+    if output.decimals is not None:
+        return table  # `check_answer` knows how far rounding can move a sum
+    sums = table.sum(1, keepdims=True)
+    far = np.abs(sums - 1)
+    if far.max(initial=0) <= EXACT:
+        return table
+    if far.max() > ROUNDING:
+        total = sums[far > ROUNDING][0]
+        hint = "is output.scale right?" if output.scale == "1" else "output.scale does not fit"
+        raise BadAnswer(f"{spec.name}: expected scores that sum to 1, got a sum of {total:.4g}; {hint}")
+    return np.where(far > EXACT, table / sums, table)

@@ -1,0 +1,33 @@
+"""Options that several verbs share: where to compute, how exactly, and on which engine."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dfml.hardware import Hardware
+
+
+def add_device(verb: Any) -> None:
+    """Where to compute."""
+    verb.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1 or auto: a GPU if there is one")
+
+
+def add_hardware(verb: Any) -> None:
+    """Where to compute, and how exactly."""
+    add_device(verb)
+    verb.add_argument(
+        "--precision", default="full", help="full (default), or mixed: convolutions of the network in bfloat16"
+    )
+
+
+def chosen_hardware(args: argparse.Namespace) -> "Hardware":
+    """What the options stand for."""
+    from dfml.hardware import find_hardware
+
+    return find_hardware(args.device, args.precision)
+
+
+def add_engine(verb: argparse.ArgumentParser, what: str) -> None:
+    """`--engine` and `--address`; `what` tells what is done there."""
+    verb.add_argument("--engine", default="local", choices=("local", "ray"), help=f"{what} (default: local)")
+    verb.add_argument("--address", metavar="ADDR", help="with --engine ray: a cluster that runs already, or auto")

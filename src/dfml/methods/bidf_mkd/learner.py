@@ -1,0 +1,295 @@
+"""The loop of alg:blackboxDFML: one run of BiDf-MKD, from the first visit to the product."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from dfml.apis.blackbox import rest
+from dfml.episode import EpisodeSpec
+from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
+from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
+from dfml.initialisation import Initialisation
+from dfml.losses import distillation_kl, released_divergence
+from dfml.meta.adam import adam
+from dfml.meta.distil import diagnose, distillation_task, inner
+from dfml.meta.memory import TaskMemory
+from dfml.meta.replay import meta_gradient
+from dfml.meta.state import LearnerState
+from dfml.meta.tasks import mean_gradient
+from dfml.methods import Workplace
+from dfml.methods.bidf_mkd.schedule import Plateau, Rota, visits_due
+from dfml.methods.bidf_mkd.settings import BidfMkdConfig
+from dfml.methods.meta_model import head_for
+from dfml.nets.functional import Net, Params, normalise
+from dfml.nets.statistics import batch_statistics, frozen
+from dfml.recovery.choice import recover
+from dfml.recovery.recovered import RecoveredSet
+from dfml.rng import stream
+from dfml.runtime import cores
+
+CHECKPOINT_SECONDS = 20.0
+RETRY_ITERATIONS = 20
+"""how long learning goes on by replay before an API that failed is asked again"""
+NEVER = 2**40
+"""an iteration that does not come: an API that refuses our requests is not asked again in this run"""
+
+
+def run(config: BidfMkdConfig, place: Workplace) -> Initialisation:
+    """Learn theta; what the run folder holds already is taken up where it ended."""
+    return Learner(config, place).run()
+
+
+class Learner:
+    """One run. Random draws come from streams named by purpose and number, so that any iteration can be redone."""
+
+    def __init__(self, config: BidfMkdConfig, place: Workplace) -> None:
+        self.config, self.place = config, place
+        self.device = place.hardware.device
+        self.net = Net(config.net.spec, mixed=place.hardware.mixed)
+        self.task = EpisodeSpec(way=config.net.way, shot=config.replay.shot, query=config.replay.query)
+        self.apis = {api.spec.name: api for api in place.apis}
+        self.workers = min(cores(), config.replay.batch)
+        self.divergence = distillation_kl if config.distil.divergence == "kl" else released_divergence
+        self.recovered = place.run.recovered
+        self.recovered.mkdir(exist_ok=True)
+        if place.run.resumed and place.run.checkpoint.exists():
+            self.state = LearnerState.load(place.run.checkpoint, device=self.device)
+        else:
+            notes = {"visits": [], "failed": {}, "best": 0.0, "since": 0, "spent": False}
+            start = self.net.init(stream(place.seed, "meta-model"), device=self.device)
+            self.state = LearnerState.fresh(start, notes)
+        self.memory = self._remember()
+        names = list(self.apis)
+        order = torch.randperm(len(names), generator=stream(place.seed, "order")).tolist()
+        failed = {name: at for name, at in self.state.notes["failed"].items() if self.memory.counts and at != NEVER}
+        self.rota = Rota([names[i] for i in order], failed_at=failed)
+        self.reason = ""
+        """what the last API that failed said"""
+        for name in self.state.notes["visits"]:
+            self.rota.visits[name] = self.rota.visits.get(name, 0) + 1
+        self.plateau = Plateau(config.schedule.plateau, self.state.notes["best"], self.state.notes["since"])
+
+    def run(self) -> Initialisation:
+        """The loop of alg:blackboxDFML."""
+        iterations, begun = self.config.schedule.iterations, self.state.iteration
+        self.place.emit(
+            LearningStarted(
+                method="bidf-mkd",
+                apis=len(self.apis),
+                iterations=iterations,
+                budget=self.place.budget,
+                resumed_at=begun,
+            )
+        )
+        saved, completed = time.monotonic(), self._snapshot()
+        try:
+            while self.state.iteration < iterations:
+                self._iterate(self.state.iteration)
+                self.state.iteration += 1
+                completed = self._snapshot()
+                if time.monotonic() - saved > CHECKPOINT_SECONDS:
+                    completed.save(self.place.run.checkpoint)
+                    saved = time.monotonic()
+        finally:  # also on Ctrl-C: an iteration that was cut off is redone, with answers from the ledger
+            completed.save(self.place.run.checkpoint)
+        return Initialisation(self.state.params, self.net.spec, self._statistics())
+
+    def _iterate(self, iteration: int) -> None:
+        if self._wants_visit(iteration):
+            # An API that fails costs this iteration its visit, unless there is nothing to replay: then the next one is
+            # tried at once.
+            while (name := self._next_api(iteration)) is not None:
+                try:
+                    self._visit(iteration, name)
+                    return
+                except BudgetExceeded:
+                    raise  # the plan asks first; this would be a mistake of ours
+                except ApiError as error:
+                    useless = isinstance(error, BadAnswer | Refused) and not isinstance(error, Garbled)
+                    self.rota.failed(name, NEVER if useless else iteration)
+                    self.reason = str(error)
+                    self.place.emit(ApiFailed(iteration=iteration, api=name, reason=self.reason))
+                if self.memory.counts:
+                    break
+        if self.config.components.replay and self.memory.ready(self.task):
+            self._replay(iteration)
+        elif not self.memory.counts and self.rota.failed_at:
+            raise Unreachable(
+                f"no API answered, so there is nothing to learn from ({len(self.rota.failed_at)} failed, the last: "
+                f"{self.reason}); put that right, then go on with --resume"
+            )
+
+    def _wants_visit(self, iteration: int) -> bool:
+        if self.config.schedule.plateau:
+            return not self.state.notes["visits"] or self.plateau.reached
+        return len(self.state.notes["visits"]) < visits_due(self.config.schedule, iteration)
+
+    def _next_api(self, iteration: int) -> str | None:
+        """An API that can pay for a set and is not resting after a failure."""
+        solvent = [name for name, api in self.apis.items() if self._affordable_sets(name) > 0]
+        if not solvent and not self.state.notes["spent"]:
+            self.state.notes["spent"] = True
+            self.place.emit(BudgetSpent(iteration=iteration, queries=self.place.queries))
+        rested = [
+            name for name in solvent if iteration - self.rota.failed_at.get(name, -RETRY_ITERATIONS) >= RETRY_ITERATIONS
+        ]
+        return self.rota.next(rested)
+
+    def _affordable_sets(self, name: str) -> int:
+        """0, 1 or 2 sets, of which the answers that are on file already cost nothing."""
+        remaining = self.apis[name].ledger.remaining
+        cost = self.config.recovery.queries(self.apis[name].spec.way)
+        return 2 if remaining is None else min(2, remaining // cost)
+
+    def _visit(self, iteration: int, name: str) -> None:
+        """Recover S_i, distil theta_i from it, recover Q_i near the boundary, and step theta (eq:outer)."""
+        api = self.apis[name]
+        number = len(self.state.notes["visits"])
+        before = api.ledger.queries
+        net, params = head_for(self.net, self.state.params, api.spec.way)
+        support = self._recover(name, number, "support", None)
+        query = None
+        if self._affordable_sets(name) > 0:
+            student = None
+            if self.config.components.boundary:
+                student = _student(net, self._imitate(net, params, support), support.images)
+            query = self._recover(name, number, "query", student)
+        seen = Visited(
+            iteration=iteration,
+            api=name,
+            queries=api.ledger.queries - before,
+            support_reached=support.reached,
+            query_reached=query.reached if query else 0.0,
+        )
+        if query is not None and self.config.components.distil:
+            task = distillation_task(net, support, query, divergence=self.divergence)
+            cfg = self.config.distil
+            result = mean_gradient(
+                params, [task], inner_lr=cfg.inner_lr, inner_steps=cfg.inner_steps, first_order=cfg.first_order
+            )
+            vanish = diagnose(task, result.tasks[0])
+            self._step(result.grads, cfg.outer_lr)
+            seen = replace(
+                seen,
+                inner_loss=vanish.inner_loss,
+                outer_loss=vanish.outer_loss,
+                outer_gradient=vanish.outer_gradient,
+            )
+        for part, recovered in (("support", support), ("query", query)):
+            if recovered is not None:
+                recovered.save(self.recovered / f"{number:05d}-{part}.safetensors")
+                self.memory.add(recovered)
+        self.rota.visited(name)
+        self.plateau.since = 0
+        self.state.notes["visits"].append(name)
+        self.place.emit(seen)
+        rest(api)
+
+    def _recover(self, name: str, number: int, part: str, student: Callable[[Tensor], Tensor] | None) -> RecoveredSet:
+        def on_step(step: int, value: float, reached: float, queries: int) -> None:
+            self.place.emit(
+                Step(
+                    stage=f"recovering a {part} set",
+                    done=step,
+                    total=self.config.recovery.steps,
+                    objective=value,
+                    api=name,
+                    reached=reached,
+                )
+            )
+
+        return recover(
+            self.apis[name],
+            self.config.recovery,
+            rng=stream(self.place.seed, "visit", number, part),
+            student=student,
+            size=self.config.net.size,
+            on_step=on_step,
+            device=self.device,
+        )
+
+    def _imitate(self, net: Net, params: Params, support: RecoveredSet) -> Params:
+        cfg = self.config.distil
+        fast = inner(
+            net,
+            params,
+            support,
+            lr=cfg.inner_lr,
+            steps=cfg.inner_steps,
+            first_order=True,
+            divergence=self.divergence,
+        )
+        return {name: p.detach() for name, p in fast.items()}
+
+    def _replay(self, iteration: int) -> None:
+        """One meta-step of MAML on interpolated tasks (eq:memory); no API is needed."""
+        cfg = self.config.replay
+        rng = stream(self.place.seed, "replay", iteration)
+        episodes = [self.memory.sample(self.task, rng).on(self.device) for _ in range(cfg.batch)]
+        result = meta_gradient(
+            self.net,
+            self.state.params,
+            episodes,
+            inner_lr=cfg.inner_lr,
+            inner_steps=cfg.inner_steps,
+            first_order=cfg.first_order,
+            workers=self.workers,
+        )
+        self._step(result.grads, cfg.outer_lr)
+        self.plateau.saw(result.accuracy)
+        self.place.emit(Replayed(iteration=iteration, loss=round(result.loss, 5), accuracy=round(result.accuracy, 4)))
+
+    def _step(self, grads: Params, lr: float) -> None:
+        # A head that was made for one API of another way is not part of theta and gets no step.
+        fitting = {
+            name: grads[name] if grads[name].shape == p.shape else torch.zeros_like(p)
+            for name, p in self.state.params.items()
+        }
+        self.state.params, self.state.adam = adam(self.state.params, fitting, self.state.adam, lr=lr)
+
+    def _remember(self) -> TaskMemory:
+        """The memory as it was: every set that a completed visit recovered, in order."""
+        cfg = self.config.memory
+        memory = TaskMemory(
+            capacity_per_class=cfg.capacity, merge_by_name=cfg.merge_by_name, require_agreement=cfg.require_agreement
+        )
+        for number in range(len(self.state.notes["visits"])):
+            for part in ("support", "query"):
+                path = self.recovered / f"{number:05d}-{part}.safetensors"
+                if path.exists():
+                    memory.add(RecoveredSet.load(path))
+        return memory
+
+    def _snapshot(self) -> LearnerState:
+        """The state between two iterations; nothing that happens later changes it."""
+        notes = {
+            "visits": list(self.state.notes["visits"]),
+            "spent": self.state.notes["spent"],
+            "failed": dict(self.rota.failed_at),
+            "best": self.plateau.best,
+            "since": self.plateau.since,
+        }
+        return replace(self.state, notes=notes)
+
+    def _statistics(self) -> dict[str, Tensor]:
+        """What BatchNorm sees of the recovered images, for classifiers that blend it with their support set's."""
+        if not self.memory.ready(self.task):
+            return {}
+        rng = stream(self.place.seed, "statistics")
+        images = torch.cat([self.memory.sample(self.task, rng).query for _ in range(4)])
+        return batch_statistics(self.net.spec, self.state.params, normalise(images.to(self.device)))
+
+
+def _student(net: Net, params: Params, images: Tensor) -> Callable[[Tensor], Tensor]:
+    """theta_i as a function of one image: it keeps the support set's statistics, whatever a batch of probes holds."""
+    module = frozen(net.spec, params, batch_statistics(net.spec, params, normalise(images)))
+
+    @torch.inference_mode()
+    def logits(x: Tensor) -> Tensor:
+        answer: Tensor = module(normalise(x))
+        return answer
+
+    return logits
