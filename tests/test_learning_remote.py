@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import dfml
-from dfml.apis import patience
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger import Ledger, Metered, spending
+from dfml.apis.remote import patience
 from dfml.cli import main
 from dfml.errors import ConfigError, DfmlError, Refused, Unreachable
 from dfml.events import ApiFailed, Step
-from dfml.recovery import pool
+from dfml.methods.chorus import asking
 from strangers import CLASSES, model, serving
 
 SMALL = ["queries=30", "net.width=4", "distil.steps=3"]
@@ -27,7 +27,7 @@ def _no_long_pauses(monkeypatch):
     monkeypatch.setattr(patience, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.002)
     monkeypatch.setattr(patience.Gate, "COOLDOWN", 0.01)
-    monkeypatch.setattr(pool, "REST", 0.05)
+    monkeypatch.setattr(asking, "REST", 0.05)
 
 
 def colours(request):
@@ -164,7 +164,7 @@ def test_answers_of_a_call_that_failed_are_used(tmp_path, rng):
 
     images = (torch.rand(10, 3, 16, 16, generator=rng) * 255).to(torch.uint8)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        answers = pool.ask_all([Metered(Dying(), ledger)], images, counts=[10])
+        answers = asking.ask_all([Metered(Dying(), ledger)], images, counts=[10])
     assert answers.asked[:, 0].nonzero().flatten().tolist() == [2, 5, 7]
     assert answers.probs[5, 0].tolist() == [0.25, 0.75]
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from dfml.apis import patience
 from dfml.apis.ledger import Ledger, Metered
 from dfml.apis.loading import load_apis
+from dfml.apis.remote import patience
 from dfml.apis.remote.host import MAX_BYTES, Reply
 from dfml.apis.remote.patience import wait_asked_for
 from dfml.errors import ConfigError, Garbled, RateLimited, Refused, Unreachable

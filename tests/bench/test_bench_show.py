@@ -66,7 +66,7 @@ def test_latex_is_escaped(results, tmp_path):
 
 
 def test_the_figure_has_points_where_there_are_queries_and_levels_where_not(results):
-    from dfml.report.curves import curves
+    from dfml.bench.curves import curves
 
     (table,) = read_tables(results)
     figure = curves(table)

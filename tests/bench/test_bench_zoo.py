@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.apis.manifest import read_manifest
-from dfml.bench import zoo as zoos
 from dfml.data import open_dataset
 from dfml.errors import ConfigError, DfmlError
 from dfml.nets import NetSpec
+from dfml.zoo import building as zoos
 from dfml.zoo.building import ApiTrained, ZooConfig, ZooStarted, build_zoo
 from dfml.zoo.training import TrainConfig, accuracy, train
 

@@ -9,9 +9,9 @@ import torch
 
 import dfml
 from dfml import errors
-from dfml.apis import ledger, patience
 from dfml.apis.blackbox import ApiSpec
-from dfml.apis.ledger import Ledger, Metered
+from dfml.apis.ledger import Ledger, Metered, ledger
+from dfml.apis.remote import patience
 from dfml.cli import main
 from dfml.engine.choice import Local, open_engine
 from dfml.errors import BudgetExceeded, ConfigError, DfmlError, Lost

@@ -95,7 +95,7 @@ def test_a_server_with_secrets_travels_and_shows_none(tmp_path, monkeypatch):
 
 
 def test_a_successor_waits_before_it_sends(monkeypatch):
-    from dfml.apis import patience
+    from dfml.apis.remote import patience
     from dfml.apis.remote.limits import Limits
 
     now = [100.0]

@@ -88,7 +88,7 @@ def test_a_run_stopped_anywhere_resumes_to_the_same_bits_and_pays_nothing_twice(
 
 
 def test_learning_goes_on_by_replay_without_an_api_and_takes_it_up_again(apis, small, tmp_path, monkeypatch):
-    monkeypatch.setattr("dfml.methods.bidf_mkd.RETRY_ITERATIONS", 2)
+    monkeypatch.setattr("dfml.methods.bidf_mkd.learner.RETRY_ITERATIONS", 2)
     failed = []
 
     def watch(event):

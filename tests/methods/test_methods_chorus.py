@@ -14,7 +14,7 @@ from dfml.errors import ConfigError, DfmlError
 from dfml.events import ApiFailed, ApiWeighed, Step
 from dfml.images.prior import prior
 from dfml.learning import learn
-from dfml.methods import chorus
+from dfml.methods.chorus import method as chorus
 from dfml.methods.chorus.asking import IMAGES_A_CALL, Answers, ask_all, surest
 from dfml.methods.chorus.student import ChorusDistilConfig, Student, believed
 from dfml.nets import NetSpec

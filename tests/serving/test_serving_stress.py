@@ -20,7 +20,7 @@ from dfml.apis.ledger import spending
 from dfml.apis.local.function import FunctionApi
 from dfml.errors import Unreachable
 from dfml.events import ApiFailed, Step
-from dfml.recovery import pool
+from dfml.methods.chorus import asking
 from dfml.runtime import cores
 
 KILLING = Path(__file__).with_name("killing_remote.py")
@@ -52,7 +52,7 @@ WAYS = {
 @pytest.fixture(autouse=True)
 def _short_rests(monkeypatch):
     """An API that failed is tried again soon, or these tests would mostly wait."""
-    monkeypatch.setattr(pool, "REST", 0.5)
+    monkeypatch.setattr(asking, "REST", 0.5)
 
 
 def counts(run: Path) -> dict[str, int]:

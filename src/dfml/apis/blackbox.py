@@ -83,7 +83,7 @@ class BlackBox(Protocol):
 
 @runtime_checkable
 class Checked(BlackBox, Protocol):
-    """A black box whose answers have passed `check_answer` when they come out, so that nothing need check them again."""
+    """A black box whose answers have passed `check_answer` before they come out: once is enough."""
 
     answers_are_checked: Literal[True]
 

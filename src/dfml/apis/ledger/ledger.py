@@ -93,9 +93,9 @@ class Ledger:
     def answers(self, spec: ApiSpec, keys: list[bytes], send: Callable[[list[int]], Iterable[Part]]) -> Answers:
         """Answers (n, k) to the images with these keys: known ones from the file, the others through `send`.
 
-        `send` gets the places of the unknown images in `keys` and is called outside the lock. An image that another
-        thread is asking for is waited for. What `send` yields are float32 probabilities. Where it ends with `Lost`, what it had not brought home is in doubt and
-        is asked for again.
+        `send` gets the places of the unknown images in `keys` and yields float32 probabilities for them; it is called
+        outside the lock. An image that another thread is asking for is waited for. Where `send` ends with `Lost`, what
+        it had not brought home is in doubt and is asked for again.
         """
         place = dict(zip(keys, range(len(keys)), strict=True))  # of equal images, one is enough
         answers = np.empty((len(keys), spec.way), np.float32)
@@ -196,9 +196,9 @@ class Ledger:
         try:
             for rows, scores in parts:
                 part = [keys[row] for row in rows]
-                answers[rows] = told = scores.cpu().numpy()
+                answers[rows] = kept = scores.cpu().numpy()
                 with self._changed:
-                    self._journal.keep(request, part, told)
+                    self._journal.keep(request, part, kept)
                     self._settle(part)
                 unanswered.difference_update(part)
             if unanswered:
