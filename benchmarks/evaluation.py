@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from dfml.evaluation.metatest import Protocol, draw_tasks, meta_test
+from dfml.evaluation.metatest import TaskProtocol, draw_tasks, meta_test
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
 from dfml.nets.functional import MEAN, STD, Net
@@ -26,7 +26,7 @@ from dfml.runtime import cores
 
 GOAL = 2.0
 SPEC = NetSpec()
-PROTOCOL = Protocol()
+PROTOCOL = TaskProtocol()
 
 
 def loop(tasks: range) -> dict[str, float]:

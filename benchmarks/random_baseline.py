@@ -16,7 +16,7 @@ from torch.func import functional_call
 
 from dfml.episode import Episode
 from dfml.evaluation.accuracy import summarise
-from dfml.evaluation.metatest import Protocol, draw_tasks
+from dfml.evaluation.metatest import TaskProtocol, draw_tasks
 from dfml.nets import NetSpec
 from dfml.nets.functional import normalise
 from dfml.rng import stream
@@ -89,7 +89,7 @@ def main() -> None:
         net = theirs if settings.pop("torch_init", False) else ours
         row = {"variant": title}
         for shot in (1, 5):
-            protocol = Protocol(dataset="cifar-fs", part="val", shot=shot)
+            protocol = TaskProtocol(dataset="cifar-fs", part="val", shot=shot)
             tasks = draw_tasks(protocol, range(args.tasks), data=args.data)
             result = summarise([accuracy(net, episode, **settings) for episode in tasks])
             row[f"{shot}-shot"] = {"mean": round(result.mean, 2), "ci95": round(result.ci95, 2)}

@@ -88,7 +88,7 @@ class Dripping:
     def __call__(self, images: Tensor) -> Tensor:
         return torch.full((len(images), 3), 1 / 3)
 
-    def stream(self, images: Tensor) -> Iterator[tuple[list[int], Tensor]]:
+    def answers_in_parts(self, images: Tensor) -> Iterator[tuple[list[int], Tensor]]:
         """One row at a time."""
         for row in range(len(images)):
             yield [row], torch.full((1, 3), 1 / 3)

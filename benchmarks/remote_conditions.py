@@ -31,7 +31,7 @@ CONDITIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 
 def remote(zoo: Path, url: str, output: dict[str, Any]) -> str:
     """The manifest of the zoo behind `url`."""
-    entries, _ = read_manifest(zoo)
+    entries = read_manifest(zoo).entries
     apis = {
         name: {"model": name, "classes": list(entry.classes), "image": list(entry.image)}
         for name, entry in entries.items()

@@ -21,7 +21,7 @@ from benchmarks.ledger import conv4
 
 import dfml
 from dfml.apis.ledger import Ledger, Metered
-from dfml.apis.remote.host import Message
+from dfml.apis.remote.host import HttpRequest
 from dfml.rng import stream
 from dfml.runtime import keep_freed_memory
 
@@ -33,7 +33,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def raw(message: Message) -> bytes:
+def raw(message: HttpRequest) -> bytes:
     """A request as it goes over the wire."""
     head = {**message.headers, "Host": "localhost", "Content-Length": str(len(message.body))}
     lines = [f"POST /{message.url.split('/', 3)[3]} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
@@ -96,7 +96,7 @@ def compare(kept: Path, url: str, spec: dfml.ApiSpec, way: dict[str, Any]) -> di
     rng, count, times = stream(0, "images"), way["images"], []
     with Ledger(kept, budget=10**9) as ledger, closing(Bare(url)) as bare:
         metered = Metered(api, ledger)
-        form = api.wire.forms[0]  # type: ignore[attr-defined]
+        form = api.format.forms[0]  # type: ignore[attr-defined]
 
         def stack(images: torch.Tensor) -> float:
             start = time.perf_counter()
@@ -105,7 +105,7 @@ def compare(kept: Path, url: str, spec: dfml.ApiSpec, way: dict[str, Any]) -> di
 
         def bare_client(images: torch.Tensor) -> float:
             parts = images.split(way["batch"])
-            requests = [raw(api.wire.request(part, form)) for part in parts]  # type: ignore[attr-defined]
+            requests = [raw(api.format.request(part, form)) for part in parts]  # type: ignore[attr-defined]
             start = time.perf_counter()
             bare.send(requests)
             return time.perf_counter() - start

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dfml.bench.show import table_body
 from dfml.bench.results import load_table, read_json
+from dfml.bench.show import table_body
 
 HERE = Path(__file__).parent
 PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/serving.md", "docs/bench.md", "docs/scale.md")

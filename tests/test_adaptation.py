@@ -15,7 +15,7 @@ from dfml.adaptation.classifier import FewShotClassifier
 from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
-from dfml.nets.expected_answers import Voices
+from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics, blend, frozen
 from dfml.rng import stream
@@ -26,9 +26,11 @@ HEADS = ("finetune", "prototype", "prototype+finetune", "answers")
 @pytest.fixture
 def init():
     """An untrained network, with random heads for four imaginary APIs."""
-    spec, rng = NetSpec(width=8, size=16, way=3), stream(0, "voices")
-    voices = Voices(torch.randn(20, 8, generator=rng), torch.zeros(20), torch.zeros(8), torch.full((4, 5), 0.2))
-    return Initialisation(Net(spec).init(stream(0, "init")), spec, voices=voices)
+    spec, rng = NetSpec(width=8, size=16, way=3), stream(0, "expected")
+    expected = ExpectedAnswers(
+        torch.randn(20, 8, generator=rng), torch.zeros(20), torch.zeros(8), torch.full((4, 5), 0.2)
+    )
+    return Initialisation(Net(spec).init(stream(0, "init")), spec, expected=expected)
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_it_comes_back_from_disk_as_it_went(init, task, head, tmp_path):
 
 
 def test_without_a_head_it_compares_expected_answers_where_there_are_any(init, task):
-    silent = replace(init, voices=None)
+    silent = replace(init, expected=None)
     for source, head in ((init, "answers"), (silent, "prototype")):
         chosen, named = source.adapt(*task), source.adapt(*task, head=head)
         assert np.array_equal(chosen.predict_proba(task[0]), named.predict_proba(task[0]))

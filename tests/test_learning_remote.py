@@ -158,7 +158,7 @@ def test_answers_of_a_call_that_failed_are_used(tmp_path, rng):
         def __call__(self, images):
             raise AssertionError
 
-        def stream(self, images):
+        def answers_in_parts(self, images):
             yield [2, 5, 7], torch.tensor([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
             raise Refused("dying: no more")
 

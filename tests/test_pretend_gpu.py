@@ -14,7 +14,7 @@ from dfml.apis.local.module import ModuleApi
 from dfml.bench.real_maml import RealMamlConfig, meta_train, plan
 from dfml.config import override
 from dfml.episode import Episode
-from dfml.evaluation.metatest import Chunk, Protocol, open_parts, score_chunk
+from dfml.evaluation.metatest import Chunk, TaskProtocol, open_parts, score_chunk
 from dfml.evaluation.transductive import HeadConfig, task_scores
 from dfml.hardware import Hardware
 from dfml.initialisation import Initialisation
@@ -186,16 +186,16 @@ def test_a_run_begun_on_a_device_goes_on_on_another(gpu, tmp_path, method):
 
 
 def test_a_student_saved_on_a_device_goes_on_on_the_cpu(gpu, tmp_path):
-    from dfml.methods.chorus.asking import Answers
-    from dfml.methods.chorus.student import ChorusDistilConfig, Student
+    from dfml.methods.chorus.asking import AnswerTable
+    from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
 
     net, config = Net(SPEC), ChorusDistilConfig(steps=6, batch=8)
     probs = torch.rand(32, 2, 3, generator=stream(2)).softmax(-1)
     images = (pictures(32) * 255).to(torch.uint8)
-    answers = Answers(images, probs, torch.ones(32, 2, dtype=torch.bool), torch.tensor([3, 2]))
+    answers = AnswerTable(images, probs, torch.ones(32, 2, dtype=torch.bool), torch.tensor([3, 2]))
 
     def student(device):
-        return Student(net, net.init(stream(0), device=device), answers.on(device), config, rng=stream(1))
+        return ChorusStudent(net, net.init(stream(0), device=device), answers.on(device), config, rng=stream(1))
 
     there, here = student(DEVICE), student(torch.device("cpu"))
     for _ in range(3):
@@ -210,7 +210,7 @@ def test_a_student_saved_on_a_device_goes_on_on_the_cpu(gpu, tmp_path):
         assert moved.advance() == here.advance() == back.advance()
     assert same(moved.params, here.params)
     assert same(back.params, here.params)
-    assert same(back.voices(pictures(8).to(DEVICE)).state_dict(), here.voices(pictures(8)).state_dict())
+    assert same(back.expected(pictures(8).to(DEVICE)).state_dict(), here.expected(pictures(8)).state_dict())
 
 
 # recovery
@@ -276,7 +276,7 @@ def test_bi_level_distillation_stays_on_the_device(gpu):
 
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory):
-    """An initialisation with everything in it, voices and statistics."""
+    """An initialisation with everything in it, expected answers and statistics."""
     run = tmp_path_factory.mktemp("taught") / "run"
     settings = ["net.width=4", "queries=40", "distil.steps=6", "distil.batch=16"]
     learn([colour_api("a", seed=1), colour_api("b", seed=2)], run, settings=settings)
@@ -287,9 +287,9 @@ def taught(tmp_path_factory):
 def test_every_head_stays_on_the_device(gpu, taught, head):
     init = Initialisation.load(taught)
     moved, net, config = init.on(DEVICE), Net(init.net), HeadConfig(head=head, steps=2)
-    scores = task_scores(net, moved.params, task().on(DEVICE), config, voices=moved.voices)
+    scores = task_scores(net, moved.params, task().on(DEVICE), config, expected=moved.expected)
     assert gpu.left == []
-    assert torch.equal(scores.cpu(), task_scores(net, init.params, task(), config, voices=init.voices))
+    assert torch.equal(scores.cpu(), task_scores(net, init.params, task(), config, expected=init.expected))
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -312,7 +312,7 @@ def test_a_classifier_fitted_on_a_device_predicts_and_is_saved_as_on_the_cpu(gpu
 @pytest.mark.parametrize("inductive", [False, True])
 def test_evaluation_on_a_device_gives_the_accuracies_of_the_cpu(gpu, taught, inductive):
     def fractions(hardware):
-        protocol = Protocol(way=3, shot=1, tasks=2, inductive=inductive)
+        protocol = TaskProtocol(way=3, shot=1, tasks=2, inductive=inductive)
         return score_chunk(Chunk(taught, protocol, None, range(2), hardware), lambda done: None)
 
     here = fractions(Hardware())

@@ -67,7 +67,7 @@ def test_an_api_that_changes_its_mind_is_caught():
 
 
 def test_costs_follow_the_plans_and_the_price():
-    _, costs = probe([api(price=1.5), FunctionApi(answer, api().spec.but(name="free"))])
+    _, costs = probe([api(price=1.5), FunctionApi(answer, api().spec.with_changes(name="free"))])
     chorus = next(cost for cost in costs if (cost.method, cost.preset) == ("chorus", "default"))
     assert (chorus.queries, chorus.usd) == (2000, 1.5)
     paper = next(cost for cost in costs if (cost.method, cost.preset) == ("bidf-mkd", "paper"))

@@ -37,7 +37,7 @@ def test_examples_are_valid_and_can_be_read(validator, tmp_path, example):
     validator.validate(tomllib.loads(example))
     (tmp_path / "boats.txt").write_text("ketch\nsloop\n")
     (tmp_path / "apis.toml").write_text(example)
-    entries, _ = read_manifest(tmp_path)
+    entries = read_manifest(tmp_path).entries
     assert entries
 
 

@@ -82,7 +82,7 @@ def test_a_secret_hides_wherever_python_would_show_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH_KEY", "nothing")
     with serving(v2) as server:
         api = load_apis(manifest(tmp_path, server.url))[0]
-        entry = read_manifest(tmp_path)[0]["one"]
+        entry = read_manifest(tmp_path).entries["one"]
     assert not leaks(repr(api) + repr(vars(api)) + repr(api.spec) + repr(entry))
     assert "Authorization" not in repr(entry)
 

@@ -11,7 +11,7 @@ DfmlError
     ├── Refused            it says that the request is wrong or not allowed: the same one again is useless
     ├── RateLimited        it asks us to slow down
     └── Unreachable        it does not answer
-        └── Lost               whoever asked it is gone, and with him what was under way
+        └── Lost               the process that asked it is gone, and what it had under way
 """
 
 import difflib
@@ -63,7 +63,7 @@ class Unreachable(ApiError):
 
 
 class Lost(Unreachable):
-    """The process that asked the API is gone: what was under way may have been answered, and nobody heard it."""
+    """The process that asked the API is gone: what was under way may have been answered, and was not kept."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

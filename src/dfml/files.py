@@ -14,7 +14,7 @@ from dfml.errors import ArtifactError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace `path` in one step: whoever reads sees the old content or the new, also after a crash."""
+    """Replace `path` in one step: a reader sees the old content or the new, also after a crash."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         fresh.write_bytes(content)

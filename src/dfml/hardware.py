@@ -31,7 +31,7 @@ class Hardware:
     mixed: bool = False
 
     def workers(self, wanted: int | None) -> int | None:
-        """Processes to share out work to: a GPU is best fed by one, where nobody asks for more."""
+        """Processes to share out work to: a GPU is best fed by one, unless more are asked for."""
         return wanted if self.device.type == "cpu" else wanted or 1
 
     @property
@@ -41,7 +41,7 @@ class Hardware:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What differs from the default, for whoever reads a result."""
+        """What differs from the default, to be kept with a result."""
         device = {} if self.device.type == "cpu" else {"device": str(self.device)}
         return device | ({"precision": "mixed"} if self.mixed else {})
 

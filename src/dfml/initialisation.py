@@ -12,7 +12,7 @@ from dfml.config import from_mapping
 from dfml.errors import ArtifactError
 from dfml.files import load_tensors, save_tensors
 from dfml.nets import NetSpec
-from dfml.nets.expected_answers import Voices
+from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.functional import Net, Params
 
 if TYPE_CHECKING:
@@ -35,15 +35,15 @@ class Initialisation:
     """mean and variance of every BatchNorm layer over the images of learning; empty where there were none"""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """method, config, API names, queries, seed, version"""
-    voices: Voices | None = None
+    expected: ExpectedAnswers | None = None
     """what the student expects its APIs to answer, where it was taught by their answers; the head `answers` needs it"""
 
     def save(self, path: str | Path) -> None:
         """Write one safetensors file."""
         tensors = {f"params.{name}": tensor for name, tensor in self.params.items()}
         tensors |= {f"statistics.{name}": tensor for name, tensor in self.statistics.items()}
-        if self.voices is not None:
-            tensors |= {f"voices.{name}": tensor for name, tensor in self.voices.state_dict().items()}
+        if self.expected is not None:
+            tensors |= {f"expected.{name}": tensor for name, tensor in self.expected.state_dict().items()}
         about = {"net": asdict(self.net), "provenance": dict(self.provenance)}
         save_tensors(Path(path), tensors, kind=KIND, version=VERSION, about=about)
 
@@ -55,7 +55,7 @@ class Initialisation:
             path = path / "init.safetensors"
         tensors, about = load_tensors(path, kind=KIND, version=VERSION)
         net = from_mapping(NetSpec, about.get("net", {}), where=str(path))
-        groups: dict[str, dict[str, Tensor]] = {"params": {}, "statistics": {}, "voices": {}}
+        groups: dict[str, dict[str, Tensor]] = {"params": {}, "statistics": {}, "expected": {}}
         for name, tensor in tensors.items():
             group, _, rest = name.partition(".")
             if group not in groups:
@@ -64,8 +64,8 @@ class Initialisation:
                 )
             groups[group][rest] = tensor
         _check_shapes(path, groups["params"], net)
-        voices = Voices(**groups["voices"]) if groups["voices"] else None
-        return cls(groups["params"], net, groups["statistics"], about.get("provenance", {}), voices)
+        expected = ExpectedAnswers(**groups["expected"]) if groups["expected"] else None
+        return cls(groups["params"], net, groups["statistics"], about.get("provenance", {}), expected)
 
     def on(self, device: torch.device | str) -> "Initialisation":
         """The same on `device`; a file is always loaded to the CPU."""
@@ -73,7 +73,7 @@ class Initialisation:
             self,
             params={name: tensor.to(device) for name, tensor in self.params.items()},
             statistics={name: tensor.to(device) for name, tensor in self.statistics.items()},
-            voices=None if self.voices is None else self.voices.on(device),
+            expected=None if self.expected is None else self.expected.on(device),
         )
 
     def adapt(self, images: Any, labels: Any, **settings: Any) -> "FewShotClassifier":

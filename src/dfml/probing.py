@@ -59,7 +59,7 @@ class Findings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class CostEstimate:
     """What learning would cost, at most."""
 
     method: str
@@ -72,7 +72,7 @@ class Estimate:
 
 def probe(
     apis: Sequence[BlackBox], *, budget: int = QUERIES, out: Path | None = None
-) -> tuple[list[Findings], list[Estimate]]:
+) -> tuple[list[Findings], list[CostEstimate]]:
     """Ask every API at most `QUERIES` times, through ledgers in `out` or in a folder that vanishes."""
     if budget < QUERIES:
         raise ConfigError(f"probing takes {QUERIES} queries an API; raise --budget from {budget}")
@@ -172,8 +172,8 @@ def _decimals(scores: list[float]) -> int | None:
     return None
 
 
-def estimates(apis: Sequence[BlackBox], findings: Sequence[Findings]) -> list[Estimate]:
-    """What each method would cost with each of its presets, where nobody sets a budget."""
+def estimates(apis: Sequence[BlackBox], findings: Sequence[Findings]) -> list[CostEstimate]:
+    """What each method would cost with each of its presets, without a budget."""
     costs, specs = [], [api.spec for api in apis]
     for name in METHODS:
         method = find_method(name)
@@ -191,7 +191,7 @@ def estimates(apis: Sequence[BlackBox], findings: Sequence[Findings]) -> list[Es
                 if found.seconds_in_batch is not None
             ]
             seconds = (max if method.ASKS_TOGETHER else sum)(waits) if waits else None
-            costs.append(Estimate(method=name, preset=preset, queries=sum(queries), usd=usd, seconds=seconds))
+            costs.append(CostEstimate(method=name, preset=preset, queries=sum(queries), usd=usd, seconds=seconds))
     return costs
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, Streaming, check_answer
+from dfml.apis.blackbox import AnswersInParts, ApiSpec, BlackBox, check_answer
 from dfml.apis.degrade import LabelOnly, Quantised, Rounded, TopK
 from dfml.apis.local.function import FunctionApi
 from dfml.errors import ConfigError
@@ -123,7 +123,7 @@ def test_a_quantised_api_sees_only_the_grid(pixels: list[float], levels: int) ->
 
     spec = ApiSpec(name="watched", classes=("a", "b"), image=(1, 2, 2))
     api = Quantised(FunctionApi(watch, spec), levels)
-    assert api.spec == spec.but(levels=levels)
+    assert api.spec == spec.with_changes(levels=levels)
     api(torch.tensor(pixels).view(1, 1, 2, 2))
     got = seen[0].astype(np.float64).ravel()
     np.testing.assert_allclose(got * (levels - 1), np.round(got * (levels - 1)), atol=1e-4)
@@ -165,14 +165,14 @@ def test_answers_that_come_in_parts_still_do_behind_a_wrapper(name: str) -> None
         def __call__(self, images: Tensor) -> Tensor:
             return torch.from_numpy(probs).float()
 
-        def stream(self, images: Tensor) -> Iterator[tuple[list[int], Tensor]]:
+        def answers_in_parts(self, images: Tensor) -> Iterator[tuple[list[int], Tensor]]:
             for rows in ([3, 1], [0], [2, 4]):
                 yield rows, torch.from_numpy(probs[rows]).float()
 
     api = ALL_WRAPPERS[name](InParts())
-    assert isinstance(api, Streaming)
+    assert isinstance(api, AnswersInParts)
     images = torch.full((5, 1, 2, 2), 0.5)
-    whole, parts = api(images), list(api.stream(images))
+    whole, parts = api(images), list(api.answers_in_parts(images))
     assert [rows for rows, _ in parts] == [[3, 1], [0], [2, 4]]
     for rows, part in parts:
         assert torch.equal(part, whole[rows])

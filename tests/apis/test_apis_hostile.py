@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dfml.apis.blackbox import ApiSpec, check_answer
 from dfml.apis.remote.discovery import from_tf_metadata, from_v2_metadata
-from dfml.apis.remote.host import Reply
+from dfml.apis.remote.host import HttpResponse
 from dfml.apis.remote.huggingface import HuggingFace
 from dfml.apis.remote.inference_v2 import InferenceV2
 from dfml.apis.remote.patience import judge, wait_asked_for
@@ -114,7 +114,7 @@ def swallow(protocol, answer, config, count):
     body, headers = answer
     wire = WIRES[protocol]("http://h", "m", None, InputConfig(encoding="png"), config)
     try:
-        probs = probabilities(SPEC, config, wire.scores(Reply(200, headers, body), count), count)
+        probs = probabilities(SPEC, config, wire.scores(HttpResponse(200, headers, body), count), count)
     except ApiError as error:
         check_sentence(error)
     else:
@@ -156,7 +156,7 @@ def test_ten_thousand_hostile_bodies(protocol, answer, config, count):
 )
 def test_hostile_complaints(status, body, after):
     """Statuses, Retry-After headers and error bodies: the judgement is an `ApiError` or none, the wait a number."""
-    reply = Reply(status, {"retry-after": after}, body[0])
+    reply = HttpResponse(status, {"retry-after": after}, body[0])
     try:
         judge(reply)
     except ApiError as error:
@@ -211,7 +211,7 @@ def test_the_fuzzer_also_finds_right_answers():
         for protocol, wire in WIRES.items():
             try:
                 told = wire("http://h", "m", None, InputConfig(encoding="png"), config)
-                told.scores(Reply(200, answer[1], answer[0]), count)
+                told.scores(HttpResponse(200, answer[1], answer[0]), count)
             except ApiError:
                 continue
             right.append(protocol)

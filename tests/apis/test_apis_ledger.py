@@ -290,7 +290,7 @@ class OneByOne:
     def __call__(self, images: Tensor) -> Tensor:
         raise AssertionError("an API that can stream is asked to")
 
-    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+    def answers_in_parts(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         asked = numbers(images.numpy())
         for row in sorted(range(len(asked)), key=lambda row: asked[row] * 7 % 10):
             if asked[row] == 13:
@@ -316,7 +316,7 @@ def test_answers_that_come_in_parts_are_kept_part_by_part(tmp_path: Path) -> Non
 
 def test_a_stream_that_ends_early_is_a_bad_answer(ledger: Ledger) -> None:
     class Short(OneByOne):
-        def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+        def answers_in_parts(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
             yield [1], torch.tensor([truth(2)])
 
     with pytest.raises(BadAnswer, match="3 images were sent, 2 of them got no answer"):
@@ -413,12 +413,12 @@ def test_whoever_waits_asks_himself_when_the_other_fails(tmp_path: Path) -> None
 def test_a_ledger_belongs_to_one_api_and_its_classes(tmp_path: Path, counting: Counting) -> None:
     with Ledger(tmp_path / "a.sqlite") as ledger:
         Metered(counting.api, ledger)
-    for other in (SPEC.but(classes=("a", "b", "c", "e")), SPEC.but(classes=("b", "a", "c", "d"))):
+    for other in (SPEC.with_changes(classes=("a", "b", "c", "e")), SPEC.with_changes(classes=("b", "a", "c", "d"))):
         message = "toy had the classes a, b, c, d and now has .*start a new run"
         with Ledger(tmp_path / "a.sqlite") as ledger, pytest.raises(ConfigError, match=message):
             Metered(Counting(other).api, ledger)
     with Ledger(tmp_path / "a.sqlite") as ledger, pytest.raises(ConfigError, match="the answers of toy, not of eve"):
-        Metered(Counting(SPEC.but(name="eve")).api, ledger)
+        Metered(Counting(SPEC.with_changes(name="eve")).api, ledger)
 
 
 def test_foreign_and_damaged_files_are_refused_untouched(tmp_path: Path) -> None:
@@ -532,7 +532,7 @@ def test_many_apis_need_few_open_files(tmp_path: Path) -> None:
     apis = []
     for number in range(40):
         ledger = Ledger(tmp_path / f"{number}.sqlite")
-        apis.append(Metered(FunctionApi(respond, SPEC.but(name=str(number))), ledger))
+        apis.append(Metered(FunctionApi(respond, SPEC.with_changes(name=str(number))), ledger))
         ledger.rest()
     answers = ask_all(apis, images, counts=[30] * 40)
     assert bool(answers.asked.all())
@@ -542,7 +542,7 @@ def test_many_apis_need_few_open_files(tmp_path: Path) -> None:
 def test_spending_adds_up_a_run(tmp_path: Path) -> None:
     for name, asked in (("toy", 3), ("a/b: 50%", 2)):
         with Ledger(ledger_path(tmp_path, name)) as ledger:
-            Metered(Counting(SPEC.but(name=name)).api, ledger)(pictures(*range(asked)))
+            Metered(Counting(SPEC.with_changes(name=name)).api, ledger)(pictures(*range(asked)))
     (tmp_path / "ledger" / "begun.sqlite").touch()  # killed before it had a single page
     spent = spending(tmp_path)
     assert spent == {

@@ -19,7 +19,8 @@ def written(folder: Path, text: str) -> Path:
 
 def test_a_manifest_survives_being_written_and_read(tmp_path):
     write_manifest(tmp_path / "zoo.toml", {"birds": BIRDS}, zoo={"config": {"seed": 1}})
-    assert read_manifest(tmp_path) == ({"birds": BIRDS}, {"config": {"seed": 1}})
+    manifest = read_manifest(tmp_path)
+    assert (manifest.entries, manifest.zoo) == ({"birds": BIRDS}, {"config": {"seed": 1}})
 
 
 def test_defaults_are_inherited_and_overridden(tmp_path):
@@ -34,7 +35,7 @@ def test_defaults_are_inherited_and_overridden(tmp_path):
         classes = ["c", "d"]
         """,
     )
-    entries, _ = read_manifest(path)
+    entries = read_manifest(path).entries
     assert entries["one"].classes == ("a", "b")
     assert entries["two"].classes == ("c", "d")
     assert list(entries) == ["one", "two"]

@@ -177,9 +177,9 @@ def test_files_with_other_shapes_are_refused(tmp_path: Path, images: Tensor, kin
 
 def test_a_spec_that_does_not_fit_the_file_is_refused(file: Path, images: Tensor) -> None:
     with pytest.raises(ConfigError, match="answers 3 classes, but tiny is described with 2"):
-        OnnxApi(file, SPEC.but(classes=("yes", "no")))(images)
+        OnnxApi(file, SPEC.with_changes(classes=("yes", "no")))(images)
     with pytest.raises(ConfigError, match=r"takes images \(2, 4, 4\), but tiny is described with \(2, 8, 8\)"):
-        OnnxApi(file, SPEC.but(image=(2, 8, 8)))(images)
+        OnnxApi(file, SPEC.with_changes(image=(2, 8, 8)))(images)
 
 
 def test_missing_and_broken_files_are_refused(file: Path, images: Tensor) -> None:
@@ -199,7 +199,7 @@ def test_a_file_that_fails_is_an_api_that_failed(tmp_path: Path, rng: torch.Gene
         model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = "any"
     onnx.save(model, tmp_path / "s.onnx")
     with pytest.raises(ApiError, match=r"tiny: .*s.onnx failed: "):
-        OnnxApi(tmp_path / "s.onnx", SPEC.but(image=(2, 6, 6)))(torch.rand(3, 2, 6, 6, generator=rng))
+        OnnxApi(tmp_path / "s.onnx", SPEC.with_changes(image=(2, 6, 6)))(torch.rand(3, 2, 6, 6, generator=rng))
     with pytest.raises(ConfigError, match="leaves image size or class count open"):
         OnnxApi(tmp_path / "s.onnx")
 

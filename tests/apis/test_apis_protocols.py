@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dfml.apis.blackbox import Streaming
+from dfml.apis.blackbox import AnswersInParts
 from dfml.errors import BadAnswer
 from strangers import hf, load, model, serving, tf, v2
 
@@ -23,7 +23,7 @@ def grid(images):
 def test_inference_v2(tmp_path, images, form, encoding):
     with serving(v2) as server:
         api = load(tmp_path, server.url, "inference_v2", form, f"input.encoding = '{encoding}'")
-        assert isinstance(api, Streaming)
+        assert isinstance(api, AnswersInParts)
         seen = images.numpy() if encoding == "fp32" else grid(images)
         np.testing.assert_allclose(api(images).numpy(), model(seen), atol=1e-6)
         assert api.spec.levels == (None if encoding == "fp32" else 256)

@@ -13,7 +13,7 @@ import torch
 from dfml.apis.ledger import Ledger, Metered
 from dfml.apis.loading import load_apis
 from dfml.apis.remote import patience
-from dfml.apis.remote.host import MAX_BYTES, Reply
+from dfml.apis.remote.host import MAX_BYTES, HttpResponse
 from dfml.apis.remote.patience import wait_asked_for
 from dfml.errors import ConfigError, Garbled, RateLimited, Refused, Unreachable
 from strangers import hf, load, manifest, model, serving, v2
@@ -149,7 +149,7 @@ def test_waits_are_read_from_numbers_dates_and_estimates():
     now = 1_700_000_000.0
 
     def asked(headers, body=b""):
-        return wait_asked_for(Reply(503, headers, body), now)
+        return wait_asked_for(HttpResponse(503, headers, body), now)
 
     assert asked({"retry-after": "7"}) == 7
     assert asked({"retry-after": formatdate(now + 90, usegmt=True)}) == 90
@@ -349,7 +349,7 @@ def test_when_nobody_wants_the_rest_no_more_is_sent(tmp_path, rng):
     """Such as when the disk is full: what is under way ends, what only waits for its turn is never sent."""
     with serving(v2) as server:
         api = load(tmp_path, server.url, "inference_v2", ONE_BY_ONE, "limits.concurrency = 2")
-        answers = api.stream(torch.rand(40, 3, 4, 4, generator=rng))
+        answers = api.answers_in_parts(torch.rand(40, 3, 4, 4, generator=rng))
         next(answers)
         next(answers)
         answers.close()

@@ -4,22 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from dfml.bench.cells import Cell, Draw, Evaluation
+from dfml.bench.cells import ApiSelection, Cell, Evaluation
 from dfml.bench.results import Results
 from dfml.errors import ArtifactError
 from dfml.zoo.building import ZooConfig
 
-CELL = Cell(row="bidf-mkd", method="bidf-mkd", apis=(Draw(zoo=ZooConfig(), count=3),), settings=("a.b=1", "c=2"))
+CELL = Cell(
+    row="bidf-mkd", method="bidf-mkd", apis=(ApiSelection(zoo=ZooConfig(), count=3),), settings=("a.b=1", "c=2")
+)
 
 
 def test_the_name_follows_from_the_content():
     assert CELL.stem == replace(CELL, settings=("c=2", "a.b=1")).stem, "the order of settings means nothing"
-    larger = replace(CELL, apis=(Draw(zoo=ZooConfig(apis=100), count=3),))
+    larger = replace(CELL, apis=(ApiSelection(zoo=ZooConfig(apis=100), count=3),))
     assert CELL.stem == larger.stem, "three APIs of a larger zoo are the same three"
     for other in (
         replace(CELL, settings=("a.b=1",)),
-        replace(CELL, apis=(Draw(zoo=ZooConfig(), count=4),)),
-        replace(CELL, apis=(Draw(zoo=ZooConfig(epochs=1), count=3),)),
+        replace(CELL, apis=(ApiSelection(zoo=ZooConfig(), count=4),)),
+        replace(CELL, apis=(ApiSelection(zoo=ZooConfig(epochs=1), count=3),)),
         replace(CELL, evaluation=Evaluation(tasks=10)),
         replace(CELL, seed=1),
     ):

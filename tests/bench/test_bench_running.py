@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from dfml.bench.cells import Cell, Draw, Evaluation
+from dfml.bench.cells import ApiSelection, Cell, Evaluation
 from dfml.bench.results import Results
 from dfml.bench.running import CellDone, Place, run_cells
 from dfml.bench.zoos import Zoos
-from dfml.evaluation.metatest import Protocol, meta_test
+from dfml.evaluation.metatest import TaskProtocol, meta_test
 from dfml.evaluation.transductive import HeadConfig
 from dfml.zoo.building import ZooConfig, build_zoo
 
@@ -16,7 +16,7 @@ ZOO = ZooConfig(apis=2, width=4, epochs=1, images_per_class=10)
 CELL = Cell(
     row="random",
     method="random",
-    apis=(Draw(zoo=ZOO, count=2),),
+    apis=(ApiSelection(zoo=ZOO, count=2),),
     settings=("net.width=4",),
     evaluation=Evaluation(tasks=6, shots=(1,)),
 )
@@ -43,7 +43,7 @@ def test_a_failed_cell_is_a_sentence_and_stops_nobody(place):
     cell = place.results.load(CELL.stem)
     assert (cell["queries"], cell["apis"]["count"], cell["config"]["settings"]) == (0, 2, ["net.width=4"])
     for result in cell["results"]:
-        protocol = Protocol(tasks=6, shot=1, head=HeadConfig(head=result["head"]))
+        protocol = TaskProtocol(tasks=6, shot=1, head=HeadConfig(head=result["head"]))
         same = meta_test(place.runs / CELL.run_name / "init.safetensors", protocol, workers=1)
         assert (result["mean"], result["ci95"]) == (round(same.mean, 3), round(same.ci95, 3))
 
@@ -53,10 +53,10 @@ def test_a_failed_cell_is_a_sentence_and_stops_nobody(place):
 
 
 def test_a_zoo_is_found_by_what_it_is_and_asked_for_where_it_is_missing(place):
-    assert place.zoos.missing([Draw(zoo=replace(ZOO, apis=77), first=1, count=1)]) == []
+    assert place.zoos.missing([ApiSelection(zoo=replace(ZOO, apis=77), first=1, count=1)]) == []
     other = replace(ZOO, epochs=2)
-    wanted = place.zoos.missing([Draw(zoo=other, count=2), Draw(zoo=other, first=2, count=3)])
+    wanted = place.zoos.missing([ApiSelection(zoo=other, count=2), ApiSelection(zoo=other, first=2, count=3)])
     assert wanted == [replace(other, apis=5)]
-    halves = (Draw(zoo=ZOO, count=1), Draw(zoo=ZOO, first=1, count=1))
+    halves = (ApiSelection(zoo=ZOO, count=1), ApiSelection(zoo=ZOO, first=1, count=1))
     assert [api.spec.name for api in place.zoos.apis(halves)] == ["glyphs-000", "glyphs-001"]
     assert place.zoos.describe(halves) == place.zoos.describe(CELL.apis)

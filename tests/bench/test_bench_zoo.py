@@ -35,7 +35,7 @@ def zoo(tmp_path_factory):
 def test_the_number_of_workers_does_not_change_a_bit(zoo, tmp_path):
     build(tmp_path / "one", workers=1)
     assert (tmp_path / "one" / "zoo.toml").read_text() == (zoo / "zoo.toml").read_text()
-    for name in read_manifest(zoo)[0]:
+    for name in read_manifest(zoo).entries:
         ours, theirs = (load_file(folder / "apis" / f"{name}.safetensors") for folder in (zoo, tmp_path / "one"))
         assert all(torch.equal(ours[key], theirs[key]) for key in ours)
 
@@ -60,7 +60,7 @@ def test_another_config_in_the_same_folder_is_refused(zoo):
 
 
 def test_the_onnx_file_is_self_contained(zoo):
-    entries, _ = read_manifest(zoo)
+    entries = read_manifest(zoo).entries
     for name, entry in entries.items():
         session = onnxruntime.InferenceSession(zoo / entry.file)
         (taken,), (given,) = session.get_inputs(), session.get_outputs()
@@ -83,7 +83,7 @@ def test_black_and_white_boxes_of_one_zoo_agree(zoo, rng):
 
 def test_the_reported_accuracy_is_that_of_the_held_out_images(zoo):
     part = open_dataset("glyphs", "train")
-    for api, (_, entry) in zip(load_apis(zoo), read_manifest(zoo)[0].items(), strict=True):
+    for api, (_, entry) in zip(load_apis(zoo), read_manifest(zoo).entries.items(), strict=True):
         hits = []
         for label, name in enumerate(entry.classes):
             images = part.tensor(part.classes.index(name))[:40][-8:]  # the last fifth of 40
@@ -92,7 +92,8 @@ def test_the_reported_accuracy_is_that_of_the_held_out_images(zoo):
 
 
 def test_classes_come_from_train_only_and_differ_between_apis(zoo):
-    entries, about = read_manifest(zoo)
+    manifest = read_manifest(zoo)
+    entries, about = manifest.entries, manifest.zoo
     train_classes = set(open_dataset("glyphs", "train").classes)
     tasks = [entry.classes for entry in entries.values()]
     assert all(set(classes) <= train_classes for classes in tasks)
@@ -103,7 +104,11 @@ def test_classes_come_from_train_only_and_differ_between_apis(zoo):
 def test_heterogeneous_scenarios_take_turns(tmp_path):
     config = ZooConfig(dataset="glyphs", scenario="sh", apis=3, way=2, width=4, epochs=1, images_per_class=10)
     build(tmp_path / "sh", config)
-    assert [entry.arch for entry in read_manifest(tmp_path / "sh")[0].values()] == ["conv4", "resnet10", "resnet18"]
+    assert [entry.arch for entry in read_manifest(tmp_path / "sh").entries.values()] == [
+        "conv4",
+        "resnet10",
+        "resnet18",
+    ]
     with pytest.raises(ConfigError, match="mh needs --data"):
         build(tmp_path / "mh", ZooConfig(scenario="mh"))
 
@@ -111,7 +116,7 @@ def test_heterogeneous_scenarios_take_turns(tmp_path):
 def test_the_multiple_scenario_keeps_each_resolution(tmp_path, real_data):
     config = ZooConfig(scenario="mh", apis=3, way=2, width=4, epochs=1, images_per_class=10)
     build(tmp_path / "mh", config, data=real_data)
-    shapes = {entry.dataset: entry.image for entry in read_manifest(tmp_path / "mh")[0].values()}
+    shapes = {entry.dataset: entry.image for entry in read_manifest(tmp_path / "mh").entries.values()}
     assert shapes == {"cifar-fs": (3, 32, 32), "mini-imagenet": (3, 84, 84), "cub": (3, 84, 84)}
     images = torch.rand(2, 3, 84, 84)
     assert all(api(images).shape == (2, 2) for api in load_apis(tmp_path / "mh"))

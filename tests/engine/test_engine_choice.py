@@ -52,7 +52,7 @@ def test_the_white_box_stays_at_home(tiny_zoo, tmp_path):
 
 def every_error():
     found = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, DfmlError)]
-    return [*found, patience.TooLarge, patience.Shut, patience.Asking]
+    return [*found, patience.TooLarge, patience.NotSent, patience.AskedToWait]
 
 
 @pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
@@ -73,7 +73,7 @@ class Leaving:
     def __call__(self, images):
         raise AssertionError("it streams")
 
-    def stream(self, images):
+    def answers_in_parts(self, images):
         self.sent.append(len(images))
         life = self.lives.pop(0) if self.lives else len(images)
         for row in range(min(life, len(images))):

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from dfml.engine.pool import Finished, Progress, side_by_side
+from dfml.engine.pool import Finished, WorkProgress, side_by_side
 from dfml.errors import ConfigError, DfmlError
 
 
@@ -27,7 +27,7 @@ def test_every_item_is_worked_on_in_another_process_and_reported():
     results = {event.index: event.result[0] for event in events if isinstance(event, Finished)}
     assert results == {0: 1, 1: 4, 2: 9}
     assert all(event.result[1] != os.getpid() for event in events if isinstance(event, Finished))
-    assert {event.index for event in events if isinstance(event, Progress)} == {0, 1, 2}
+    assert {event.index for event in events if isinstance(event, WorkProgress)} == {0, 1, 2}
 
 
 def test_nothing_to_do_starts_nothing():

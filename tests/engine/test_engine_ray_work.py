@@ -11,7 +11,7 @@ import torch
 
 from dfml.cli import main
 from dfml.engine.choice import open_engine
-from dfml.engine.pool import Finished, Progress
+from dfml.engine.pool import Finished, WorkProgress
 from dfml.errors import ConfigError, DfmlError
 from dfml.runtime import cores
 from dfml.zoo.building import ZooConfig, build_zoo
@@ -62,7 +62,7 @@ def test_every_item_is_worked_on_in_another_process_of_one_thread_and_reported(c
     finished = {event.index: event.result for event in events if isinstance(event, Finished)}
     assert {index: result[0] for index, result in finished.items()} == {0: 121, 1: 144, 2: 169}
     assert all(result[1] != os.getpid() and result[2:] == (1, 1) for result in finished.values())
-    assert {(event.index, event.done) for event in events if isinstance(event, Progress)} == {
+    assert {(event.index, event.done) for event in events if isinstance(event, WorkProgress)} == {
         (i, 0.5) for i in range(3)
     }
 

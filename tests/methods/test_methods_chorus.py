@@ -15,8 +15,8 @@ from dfml.events import ApiFailed, ApiWeighed, Step
 from dfml.images.prior import prior
 from dfml.learning import learn
 from dfml.methods.chorus import method as chorus
-from dfml.methods.chorus.asking import IMAGES_A_CALL, Answers, ask_all, surest
-from dfml.methods.chorus.student import ChorusDistilConfig, Student, believed
+from dfml.methods.chorus.asking import IMAGES_A_CALL, AnswerTable, ask_all, surest
+from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent, believed
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.recovery.recovered import RecoveredSet
@@ -99,7 +99,7 @@ def test_the_surest_images_of_a_class(rng):
     asked = torch.ones(50, 2, dtype=torch.bool)
     asked[:10, 1] = False  # API 1 has never seen the first ten
     spec = ApiSpec(name="b", classes=("x", "y", "z"), image=(3, 8, 8))
-    kept = surest(Answers(images, probs, asked, torch.tensor([4, 3])), 1, spec, count=2, classes=2)
+    kept = surest(AnswerTable(images, probs, asked, torch.tensor([4, 3])), 1, spec, count=2, classes=2)
     assert kept.targets.tolist() == [0, 0, 1, 1]
     assert kept.probs.shape == (4, 3)
     for target in (0, 1):
@@ -124,7 +124,7 @@ def useless(name, answer):
     return FunctionApi(answer, ApiSpec(name=name, classes=("a", "b", "c"), image=(3, 16, 16)))
 
 
-def test_useless_and_hostile_apis_lose_their_voice(tmp_path):
+def test_useless_and_hostile_apis_are_left_out(tmp_path):
     rng = np.random.default_rng(0)
     bad = [
         useless("uniform", lambda x: np.full((len(x), 3), 1 / 3)),
@@ -176,7 +176,7 @@ def test_the_student_learns_what_its_teachers_know():
     answers = ask_all([api], images, counts=[600])
     start = net.init(stream(0))
     config = ChorusDistilConfig(steps=200, batch=64, jitter=0, shift=0)
-    student = Student(net, start, answers, config, rng=stream(1))
+    student = ChorusStudent(net, start, answers, config, rng=stream(1))
     for _ in range(config.steps):
         student.advance()
     fresh = prior(400, seed=9, size=16).float() / 255
@@ -207,7 +207,7 @@ def test_an_interrupted_api_keeps_what_it_answered():
 
     answers = ask_all([Limited()], images, counts=[first + 200])
     assert answers.asked.sum() == first
-    assert isinstance(answers, Answers)
+    assert isinstance(answers, AnswerTable)
     assert torch.equal(answers.rows(torch.tensor([3])).probs, answers.probs[[3]])
 
 

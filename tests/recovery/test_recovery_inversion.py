@@ -139,7 +139,7 @@ def test_a_repeat_after_a_failure_asks_the_same_questions():
 
 def test_images_may_have_another_size_than_the_api_takes():
     assert invert(colours(), SMALL, rng=stream(0), size=12).images.shape == (6, 3, 12, 12)
-    odd = ModuleApi(colours()._net.net, SPEC.but(image=(3, 10, 7)))
+    odd = ModuleApi(colours()._net.net, SPEC.with_changes(image=(3, 10, 7)))
     assert invert(odd, SMALL, rng=stream(0)).images.shape == (6, 3, 12, 12)
 
 

@@ -101,7 +101,7 @@ def test_exact_gradients_need_a_white_box(rng):
 
 
 def test_a_rounded_zero_costs_a_finite_step_below_the_first_unit():
-    spec = SPEC.but(classes=("a", "b", "c", "d"))
+    spec = SPEC.with_changes(classes=("a", "b", "c", "d"))
     answers = np.array([[0.9991, 0.0004, 0.0005, 0.0], [0.9979, 0.0012, 0.0009, 0.0]])
     api = Rounded(FunctionApi(lambda x: answers[: len(x)], spec), 3)
     values = RecoveryObjective(api, torch.tensor([1, 1])).at(torch.zeros(2, 1, 2, 2)).value

@@ -98,7 +98,7 @@ def check(zoo: Path, manifest: Path, diary: Path) -> None:
 
 
 def test_mlserver(zoo, tmp_path):
-    server, entries = bin_of("mlserver"), read_manifest(zoo)[0]
+    server, entries = bin_of("mlserver"), read_manifest(zoo).entries
     http, grpc, metrics = free_ports(3)
     settings = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
     (tmp_path / "settings.json").write_text(json.dumps({**settings, "parallel_workers": 0}))
@@ -118,7 +118,7 @@ def test_mlserver(zoo, tmp_path):
 
 
 def test_api_inference_community(zoo, tmp_path):
-    server, entries = bin_of("huggingface"), read_manifest(zoo)[0]
+    server, entries = bin_of("huggingface"), read_manifest(zoo).entries
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     models = {name: {"file": str(zoo / entry.file), "classes": list(entry.classes)} for name, entry in entries.items()}

@@ -47,7 +47,7 @@ def logging_api(name: str, diary: Path) -> FunctionApi:
         os.write(file, b"".join(fingerprints(SPEC, torch.from_numpy(images))))
         return brightness(images)
 
-    return FunctionApi(respond, SPEC.but(name=name))
+    return FunctionApi(respond, SPEC.with_changes(name=name))
 
 
 def serve(folder: Path) -> tuple[str, int, int]:
@@ -124,7 +124,7 @@ def main(folder: Path, kills: int) -> None:
         assert os.read(tell, 1) == b"."
 
     # The same without a server, for comparison; it also loads all that the forks would otherwise load again.
-    local = [FunctionApi(brightness, SPEC.but(name=name)) for name in NAMES]
+    local = [FunctionApi(brightness, SPEC.with_changes(name=name)) for name in NAMES]
     whole = dfml.learn(local, folder / "local", settings=SETTINGS, budget=BUDGET)
     begun = time.monotonic()
     assert os.waitpid(fork(manifest, folder / "whole"), 0)[1] == 0

@@ -45,7 +45,7 @@ def serving(zoo: Path, *options: str) -> Iterator[Live]:
 
 def write_remote(path: Path, zoo: Path, url: str, *, protocol: str, **groups: Any) -> Path:
     """A manifest of the APIs of `zoo` as they answer at `url`; `groups` such as `limits` hold for all of them."""
-    entries, _ = read_manifest(zoo)
+    entries = read_manifest(zoo).entries
     apis = {name: {"model": name, "classes": list(entry.classes)} for name, entry in entries.items()}
     image = list(next(iter(entries.values())).image)
     tables = {"defaults": {"protocol": protocol, "url": url, "image": image, **groups}, "apis": apis}

@@ -108,7 +108,7 @@ def test_malformed_bodies_are_complete_and_useless(serve):
 
 
 def test_only_predictions_fail_and_only_where_told(serve):
-    apis = [FunctionApi(colours, SPEC.but(name=name)) for name in ("good", "bad")]
+    apis = [FunctionApi(colours, SPEC.with_changes(name=name)) for name in ("good", "bad")]
     client = serve(apis, faults=FaultConfig(rate=1.0, kinds=("500",), apis=("bad",)))
     assert client.get("/v2/models/bad").status_code == client.get("/v2").status_code == 200
     assert client.post("/models/bad", content=UPLOAD).status_code == 500

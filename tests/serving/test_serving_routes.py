@@ -257,7 +257,7 @@ def test_a_slow_model_holds_up_no_other(serve):
         assert release.wait(20)
         return colours(images)
 
-    client = serve([FunctionApi(slow, SPEC.but(name="slow")), FunctionApi(colours, SPEC)])
+    client = serve([FunctionApi(slow, SPEC.with_changes(name="slow")), FunctionApi(colours, SPEC)])
     tensor, raw = v2_tensors(levels(1))["UINT8 in binary"]
     waiting = threading.Thread(target=lambda: client.post("/models/slow", content=png(levels(1)[0])))
     waiting.start()

@@ -143,7 +143,9 @@ def test_apis_that_hang_delay_no_other(serve, tmp_path):
             done.set()
 
     hanging = [f"hanging-{number}" for number in range(cores() + 1)]
-    client = serve([*(FunctionApi(hang, spec.but(name=name)) for name in hanging), FunctionApi(brightness, spec)])
+    client = serve(
+        [*(FunctionApi(hang, spec.with_changes(name=name)) for name in hanging), FunctionApi(brightness, spec)]
+    )
     common = {
         "protocol": "inference_v2",
         "url": str(client.base_url),

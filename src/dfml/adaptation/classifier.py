@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dfml.adaptation.heads import Head, best_head, check_voices, check_way, class_means, fine_tune, prototype_layer
+from dfml.adaptation.heads import Head, best_head, check_expected, check_way, class_means, fine_tune, prototype_layer
 from dfml.apis.blackbox import fit_to
 from dfml.errors import ConfigError
 from dfml.files import load_tensors, save_tensors
 from dfml.hardware import find_hardware
 from dfml.initialisation import Initialisation
 from dfml.nets import Classifier, NetSpec
-from dfml.nets.expected_answers import Voices
+from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.export import export_onnx
 from dfml.nets.functional import MEAN, STD, Net, normalise
 from dfml.nets.statistics import batch_statistics, blend, frozen
@@ -36,7 +36,7 @@ class FewShotClassifier:
     `fit(images, labels)` takes images (n, c, h, w) or (n, h, w, c), uint8 or float in [0, 1], of any size, and
     labels of any kind. A prediction never depends on what else is in the batch: BatchNorm statistics are frozen when
     fitting: those of the support set blended with those of learning, `support_weight` to 1 - `support_weight`.
-    Without a `head` it is nearest class mean: among expected answers where the initialisation has voices, else among
+    Without a `head` it is nearest class mean: among expected answers where the initialisation knows them, else among
     features. It computes on `device` (cpu, cuda, cuda:1 or auto); what goes in and comes out need not be there.
     """
 
@@ -166,9 +166,12 @@ class FewShotClassifier:
         classifier = cls(**about["settings"], device=device)
         spec = NetSpec(**about["net"])
         classifier.classes_ = np.asarray(about["classes"])
-        heard = {name: tensors[f"voices.{name}"] for name in Voices.TENSORS if f"voices.{name}" in tensors}
+        heard = {name: tensors[f"expected.{name}"] for name in ExpectedAnswers.TENSORS if f"expected.{name}" in tensors}
         classifier._net = FrozenClassifier(
-            spec, spec.outline(), prototypes=tensors.get("prototypes"), voices=Voices(**heard) if heard else None
+            spec,
+            spec.outline(),
+            prototypes=tensors.get("prototypes"),
+            expected=ExpectedAnswers(**heard) if heard else None,
         )
         classifier._net.load_state_dict(tensors)
         classifier._net.to(find_hardware(device).device)
@@ -176,9 +179,9 @@ class FewShotClassifier:
 
     def _adapt(self, init: Initialisation, x: Tensor, y: Tensor, way: int) -> "FrozenClassifier":
         net, params = Net(init.net), dict(init.params)
-        head = self.head or best_head(init.voices)
+        head = self.head or best_head(init.expected)
         check_way(net, way, head)
-        check_voices(head, init.voices)
+        check_expected(head, init.expected)
         spec = NetSpec(
             arch=init.net.arch, way=way, size=init.net.size, channels=init.net.channels, width=init.net.width
         )
@@ -195,8 +198,8 @@ class FewShotClassifier:
         statistics = batch_statistics(spec, params, normalise(x))
         if init.statistics and self.support_weight < 1:
             statistics = blend(statistics, init.statistics, self.support_weight)
-        voices = init.voices if head == "answers" else None
-        adapted = FrozenClassifier(spec, frozen(spec, params, statistics), voices=voices)
+        expected = init.expected if head == "answers" else None
+        adapted = FrozenClassifier(spec, frozen(spec, params, statistics), expected=expected)
         if compares:
             adapted.prototypes = F.normalize(class_means(adapted.directions(normalise(x)), y, way), dim=1)
         return adapted
@@ -229,12 +232,17 @@ class FrozenClassifier(nn.Module):
     prototypes: Tensor | None  # (way, d): compare directions with these; None: score with the network's last layer
 
     def __init__(
-        self, spec: NetSpec, net: Classifier, *, prototypes: Tensor | None = None, voices: Voices | None = None
+        self,
+        spec: NetSpec,
+        net: Classifier,
+        *,
+        prototypes: Tensor | None = None,
+        expected: ExpectedAnswers | None = None,
     ) -> None:
         super().__init__()
         self.spec = spec
         self.net = net.eval().requires_grad_(False)
-        self.voices = voices
+        self.expected = expected
         self.register_buffer("prototypes", prototypes)
 
     @property
@@ -248,9 +256,9 @@ class FrozenClassifier(nn.Module):
         return COSINE_SCALE * F.linear(self.directions(x), self.prototypes)
 
     def directions(self, x: Tensor) -> Tensor:
-        """The direction (n, d) of every image's features, or of the answers expected for it where there are voices."""
+        """The direction (n, d) of every image's features, joined by its expected answers where those are known."""
         features = self.net.features(x)
-        return F.normalize(features if self.voices is None else self.voices(features), dim=1)
+        return F.normalize(features if self.expected is None else self.expected(features), dim=1)
 
 
 def as_images(images: Any) -> Tensor:

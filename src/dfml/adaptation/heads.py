@@ -7,21 +7,21 @@ from torch import Tensor
 
 from dfml.errors import ConfigError
 from dfml.meta.adapt import adapt
-from dfml.nets.expected_answers import Voices
+from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.functional import Net, Params
 
 Head = Literal["finetune", "prototype", "prototype+finetune", "answers"]
 HEADS: tuple[Head, ...] = get_args(Head)
 
 
-def best_head(voices: Voices | None) -> Head:
+def best_head(expected: ExpectedAnswers | None) -> Head:
     """What to use where nothing is asked for; chosen on validation classes."""
-    return "prototype" if voices is None else "answers"
+    return "prototype" if expected is None else "answers"
 
 
-def check_voices(head: Head, voices: Voices | None) -> None:
+def check_expected(head: Head, expected: ExpectedAnswers | None) -> None:
     """The head `answers` compares what APIs are expected to answer, which not every method learns."""
-    if head == "answers" and voices is None:
+    if head == "answers" and expected is None:
         raise ConfigError(
             "the head answers needs an initialisation that was taught by answers, as chorus makes it; use prototype"
         )

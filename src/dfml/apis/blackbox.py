@@ -7,11 +7,14 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dfml.errors import BadAnswer, ConfigError
 
 OutputKind = Literal["probs", "top-k", "label"]
+ImageArray = NDArray[Any]
+"""images as NumPy knows them, in whatever layout and units an API takes"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +22,7 @@ class Terms:
     """On which terms an API may be asked."""
 
     remote: bool = False
-    """its answers travel over a network: whoever waits for them uses no processor"""
+    """its answers travel over a network: waiting for them uses no processor"""
     price: float | None = None
     """USD for 1,000 images"""
     budget: int | None = None
@@ -27,7 +30,7 @@ class Terms:
 
     @property
     def costs(self) -> bool:
-        """Whether nobody should ask it without a limit."""
+        """Whether it should be asked only within a limit."""
         return self.remote or bool(self.price)
 
 
@@ -64,7 +67,7 @@ class ApiSpec:
         """The number of classes."""
         return len(self.classes)
 
-    def but(self, **changes: object) -> Self:
+    def with_changes(self, **changes: object) -> Self:
         """The same API with some facts changed, as a wrapper needs it."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
@@ -98,26 +101,26 @@ class WhiteBox(BlackBox, Protocol):
 
 
 @runtime_checkable
-class Streaming(BlackBox, Protocol):
+class AnswersInParts(BlackBox, Protocol):
     """A black box whose answers arrive in parts, such as one request an image: each is kept as it comes."""
 
-    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+    def answers_in_parts(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Pairs of m rows of `images` and their class probabilities (m, k): any order, every row once."""
         ...
 
 
-def stream(api: BlackBox, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
-    """The answers of any API in the parts in which it gives them: all at once, where it is not `Streaming`."""
-    if isinstance(api, Streaming):
-        yield from api.stream(images)
+def ask_in_parts(api: BlackBox, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+    """The answers of any API in the parts in which it gives them: all at once, where it is not `AnswersInParts`."""
+    if isinstance(api, AnswersInParts):
+        yield from api.answers_in_parts(images)
     else:
         yield range(len(images)), api(images)
 
 
-def gather(api: Streaming, images: Tensor) -> Tensor:
+def gather(api: AnswersInParts, images: Tensor) -> Tensor:
     """All answers (n, k) of an API that gives them in parts, in the order of `images`."""
     answers = torch.empty(len(images), api.spec.way)
-    for rows, part in api.stream(images):
+    for rows, part in api.answers_in_parts(images):
         answers[list(rows)] = part
     return answers.to(images.device)
 

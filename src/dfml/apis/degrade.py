@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, prepare, stream
+from dfml.apis.blackbox import ApiSpec, BlackBox, ask_in_parts, prepare
 from dfml.errors import ConfigError
 
 
@@ -43,9 +43,9 @@ class Degraded:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
         return self.outgoing(self.api(self.incoming(images)))
 
-    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+    def answers_in_parts(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         """The same in parts: rows of `images` and their class probabilities."""
-        for rows, scores in stream(self.api, self.incoming(images)):
+        for rows, scores in ask_in_parts(self.api, self.incoming(images)):
             yield rows, self.outgoing(scores)
 
     def incoming(self, images: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class Quantised(Degraded):
     def __init__(self, api: BlackBox, levels: int = 256) -> None:
         if levels < 2:
             raise ConfigError(f"{api.spec.name}: an image needs at least 2 levels, got {levels}; files have 256")
-        super().__init__(api, api.spec.but(levels=levels))
+        super().__init__(api, api.spec.with_changes(levels=levels))
         self.levels = levels
 
     def incoming(self, images: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class Rounded(Degraded):
         if decimals < 0:
             raise ConfigError(f"{api.spec.name}: decimals must be 0 or more, got {decimals}; endpoints give 2 to 6")
         known = api.spec.decimals
-        super().__init__(api, api.spec.but(decimals=decimals if known is None else min(known, decimals)))
+        super().__init__(api, api.spec.with_changes(decimals=decimals if known is None else min(known, decimals)))
         self.decimals = decimals
 
     def outgoing(self, scores: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class TopK(Degraded):
             raise ConfigError(f"{api.spec.name}: an answer needs at least its largest score, got k = {k}")
         self.k, spec = min(k, api.spec.top_k or api.spec.way), api.spec
         if self.k < spec.way and spec.output != "label":  # a label says less than any of its top scores
-            spec = spec.but(output="top-k", top_k=self.k)
+            spec = spec.with_changes(output="top-k", top_k=self.k)
         super().__init__(api, spec)
 
     def outgoing(self, scores: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ class LabelOnly(Degraded):
     """Nothing but the winner comes back, as a one-hot vector; of equal scores the first class wins."""
 
     def __init__(self, api: BlackBox) -> None:
-        super().__init__(api, api.spec.but(output="label", top_k=None))
+        super().__init__(api, api.spec.with_changes(output="label", top_k=None))
 
     def outgoing(self, scores: Tensor) -> Tensor:
         return torch.zeros_like(scores).scatter(1, leaders(scores, 1), 1.0)

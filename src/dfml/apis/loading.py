@@ -10,15 +10,15 @@ from urllib.parse import quote
 import torch
 from safetensors.torch import load_file
 
-from dfml.apis.blackbox import BlackBox
+from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.apis.local.exported import ExportedApi
 from dfml.apis.local.function import FunctionApi, find_function
 from dfml.apis.local.module import ModuleApi
 from dfml.apis.local.onnx import OnnxApi
-from dfml.apis.manifest import REMOTE, ApiEntry, entry_spec, find_manifest, read_manifest
+from dfml.apis.manifest import REMOTE, ApiEntry, read_manifest
 from dfml.apis.remote.pixels import InputConfig, arranged
 from dfml.apis.remote.secrets import Redactor, Secret, expand, references
-from dfml.errors import ConfigError, nearest
+from dfml.errors import ConfigError
 from dfml.nets import NetSpec
 
 if TYPE_CHECKING:
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 def load_apis(path: str | Path, *, only: Iterable[str] | None = None) -> list[BlackBox]:
     """Every API of a manifest or zoo folder, or those named in `only`, ready to be asked."""
-    manifest = find_manifest(Path(path))
+    manifest = read_manifest(Path(path))
     hosts: dict[str, Host] = {}  # APIs of one server share its connections
     apis: list[BlackBox] = []
-    for name, entry in _chosen(manifest, only).items():
-        where = f"{manifest}: [apis.{name}]"
+    for name, entry in manifest.chosen(only).items():
+        where = manifest.where(name)
         if entry.protocol in REMOTE:
-            apis.append(_remote(name, entry, hosts, where))
+            apis.append(_remote(entry, entry.spec(name), hosts, where))
         else:
-            apis.append(_local(name, entry, manifest.parent, where))
+            apis.append(_local(entry, entry.spec(name), manifest.path.parent, where))
     return apis
 
 
-def _local(name: str, entry: ApiEntry, folder: Path, where: str) -> BlackBox:
-    spec, logits = entry_spec(name, entry), entry.output.scale == "logits"
+def _local(entry: ApiEntry, spec: ApiSpec, folder: Path, where: str) -> BlackBox:
+    logits = entry.output.scale == "logits"
     if entry.output.scale == "100" or entry.output.kind != "probs":
         raise ConfigError(f"{where}: a local API answers probabilities or logits; remove output.scale and output.kind")
     arrange = None if entry.input == InputConfig() else partial(arranged, config=entry.input)
@@ -54,14 +54,14 @@ def _local(name: str, entry: ApiEntry, folder: Path, where: str) -> BlackBox:
     return OnnxApi(file, spec, arrange=arrange, logits=logits)
 
 
-def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) -> BlackBox:
-    from dfml.apis.remote.api import RemoteApi, Wire
+def _remote(entry: ApiEntry, spec: ApiSpec, hosts: "dict[str, Host]", where: str) -> BlackBox:
+    from dfml.apis.remote.api import RemoteApi, WireFormat
     from dfml.apis.remote.host import Host, origin_of
     from dfml.apis.remote.huggingface import HuggingFace
     from dfml.apis.remote.inference_v2 import InferenceV2
     from dfml.apis.remote.tf_serving import TfServing
 
-    wires: dict[str, Callable[..., Wire]] = {
+    formats: dict[str, Callable[..., WireFormat]] = {
         "inference_v2": InferenceV2,
         "tf_serving": TfServing,
         "huggingface": HuggingFace,
@@ -75,10 +75,10 @@ def _remote(name: str, entry: ApiEntry, hosts: "dict[str, Host]", where: str) ->
         raise ConfigError(f"{where}: {Redactor(secrets)(str(error))}") from None
     model = None if entry.model is None else quote(entry.model, safe="/" if entry.protocol == "huggingface" else "")
     version = None if entry.version is None else quote(entry.version, safe="")
-    wire = wires[entry.protocol](url, model, version, entry.input, entry.output)
+    format = formats[entry.protocol](url, model, version, entry.input, entry.output)
     return RemoteApi(
-        entry_spec(name, entry),
-        wire,
+        spec,
+        format,
         hosts.setdefault(origin, Host(origin)),
         output=entry.output,
         limits=entry.limits,
@@ -98,25 +98,16 @@ def load_white_boxes(
     path: str | Path, *, only: Iterable[str] | None = None, device: torch.device | str = "cpu"
 ) -> list[ModuleApi]:
     """The APIs of a zoo with their weights, so that input gradients can be had: for the white-box bound only."""
-    manifest = find_manifest(Path(path))
+    manifest = read_manifest(Path(path))
     boxes = []
-    for name, entry in _chosen(manifest, only).items():
+    for name, entry in manifest.chosen(only).items():
         if entry.weights is None or entry.arch is None:
-            raise ConfigError(f"{manifest}: [apis.{name}] has no weights; the white-box bound needs a zoo of dfml")
-        tensors = load_file(manifest.parent / entry.weights)
+            raise ConfigError(f"{manifest.where(name)} has no weights; the white-box bound needs a zoo of dfml")
+        tensors = load_file(manifest.path.parent / entry.weights)
         mean, std = tensors.pop("mean"), tensors.pop("std")
         channels, size, _ = entry.image
-        spec = NetSpec(arch=entry.arch, way=len(entry.classes), size=size, channels=channels, width=entry.width or 0)
-        net = spec.outline()
+        shape = NetSpec(arch=entry.arch, way=len(entry.classes), size=size, channels=channels, width=entry.width or 0)
+        net = shape.outline()
         net.load_state_dict(tensors)
-        boxes.append(ModuleApi(net.to(device), entry_spec(name, entry), mean=mean, std=std))
+        boxes.append(ModuleApi(net.to(device), entry.spec(name), mean=mean, std=std))
     return boxes
-
-
-def _chosen(manifest: Path, only: Iterable[str] | None) -> dict[str, ApiEntry]:
-    entries, _ = read_manifest(manifest)
-    names = list(entries if only is None else only)
-    for name in names:
-        if name not in entries:
-            raise ConfigError(f"{manifest}: no API named {name!r}; {nearest(name, entries)}")
-    return {name: entries[name] for name in names}

@@ -40,7 +40,7 @@ NAMES = ("apis.toml", "zoo.toml")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-Protocol = Literal["onnx", "torch", "python", "inference_v2", "tf_serving", "huggingface"]
+ProtocolName = Literal["onnx", "torch", "python", "inference_v2", "tf_serving", "huggingface"]
 REMOTE = ("inference_v2", "tf_serving", "huggingface")
 
 
@@ -48,7 +48,7 @@ REMOTE = ("inference_v2", "tf_serving", "huggingface")
 class ApiEntry:
     """One API's table."""
 
-    protocol: Protocol = "onnx"
+    protocol: ProtocolName = "onnx"
     """how it is asked: a local .onnx or .pt2 file, a Python function, or a server of one of three protocols"""
     file: str | None = None
     """onnx, torch: the model file, relative to the manifest"""
@@ -91,6 +91,44 @@ class ApiEntry:
     seed: int | None = None
     """what a zoo trained it with"""
 
+    def spec(self, name: str) -> ApiSpec:
+        """What the table promises of the API."""
+        output = self.output
+        return ApiSpec(
+            name=name,
+            classes=self.classes,
+            image=self.image,
+            output=output.kind,
+            levels=self.input.levels,
+            decimals=output.decimals,
+            top_k=output.top_k if output.kind == "top-k" else None,
+            accuracy=self.accuracy,
+            terms=Terms(remote=self.protocol in REMOTE, price=self.price, budget=self.budget),
+        )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What one file says."""
+
+    path: Path
+    entries: dict[str, ApiEntry]
+    """the APIs by name, in the file's order"""
+    zoo: dict[str, Any]
+    """the table `[zoo]`: how a zoo was built"""
+
+    def chosen(self, only: Iterable[str] | None) -> dict[str, ApiEntry]:
+        """All APIs, or those named in `only`."""
+        names = list(self.entries if only is None else only)
+        for name in names:
+            if name not in self.entries:
+                raise ConfigError(f"{self.path}: no API named {name!r}; {nearest(name, self.entries)}")
+        return {name: self.entries[name] for name in names}
+
+    def where(self, name: str) -> str:
+        """What a sentence about one of the APIs begins with."""
+        return f"{self.path}: [apis.{name}]"
+
 
 def find_manifest(path: Path) -> Path:
     """The manifest meant by `path`: the file itself, or the apis.toml or zoo.toml in that folder."""
@@ -104,8 +142,8 @@ def find_manifest(path: Path) -> Path:
     raise ConfigError(f"{path} does not exist; name an apis.toml or a zoo folder")
 
 
-def read_manifest(path: Path) -> tuple[dict[str, ApiEntry], dict[str, Any]]:
-    """The APIs by name, in the manifest's order, and the table `[zoo]` that tells how a zoo was built."""
+def read_manifest(path: Path) -> Manifest:
+    """The manifest that `path` names: the file, or the apis.toml or zoo.toml in that folder."""
     path = find_manifest(path)
     try:
         tables = tomllib.loads(path.read_text())
@@ -131,7 +169,7 @@ def read_manifest(path: Path) -> tuple[dict[str, ApiEntry], dict[str, Any]]:
             raise ConfigError(f"{where} should be a table of keys, not {table!r}")
         entry = from_mapping(ApiEntry, _merged(defaults, table), where=where)
         entries[name] = _checked(_with_labels(entry, path.parent, where), where)
-    return entries, tables.get("zoo", {})
+    return Manifest(path, entries, tables.get("zoo", {}))
 
 
 def manifest_schema() -> dict[str, Any]:
@@ -249,19 +287,3 @@ def entry_table(entry: ApiEntry) -> dict[str, Any]:
         usual = to_mapping(getattr(ApiEntry, key))
         table[key] = {name: value for name, value in table[key].items() if usual.get(name) != value}
     return {key: value for key, value in table.items() if value not in ({}, [])}
-
-
-def entry_spec(name: str, entry: ApiEntry) -> ApiSpec:
-    """What `entry` promises of the API."""
-    output = entry.output
-    return ApiSpec(
-        name=name,
-        classes=entry.classes,
-        image=entry.image,
-        output=output.kind,
-        levels=entry.input.levels,
-        decimals=output.decimals,
-        top_k=output.top_k if output.kind == "top-k" else None,
-        accuracy=entry.accuracy,
-        terms=Terms(remote=entry.protocol in REMOTE, price=entry.price, budget=entry.budget),
-    )

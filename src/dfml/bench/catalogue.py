@@ -21,12 +21,12 @@ def _ss(make: Maker) -> list[Row]:
 
 
 def _sh(make: Maker) -> list[Row]:
-    return _methods(make, apis=make.draw(scenario="sh"))
+    return _methods(make, apis=make.select(scenario="sh"))
 
 
 def _mh(make: Maker) -> list[Row]:
     size = (f"net.size={make.scale.side}",) if make.scale.side else ()
-    apis = make.draw(scenario="mh")
+    apis = make.select(scenario="mh")
     rows = _methods(make, apis=apis)
     predictors = ("best-api", "api-features")
     return [row if row.cell.method in predictors else make.row(row.cell.row, apis=apis, settings=size) for row in rows]
@@ -50,7 +50,7 @@ def _number_api(make: Maker) -> list[Row]:
         make.row(
             "bidf-mkd",
             label=f"{count} API{'s' * (count > 1)}",
-            apis=make.draw(count),
+            apis=make.select(count),
             x=count,
             series=LABELS["bidf-mkd"],
             source=("tab:numberapi", str(count)),
@@ -79,7 +79,7 @@ def _number_query(make: Maker) -> list[Row]:
 
 def _ten_way(make: Maker) -> list[Row]:
     names = ("random", "best-api", "single-dfkd", "distill-avg", "bidf-mkd", "chorus", "api-features")
-    apis, evaluation = make.draw(way=10), {"way": 10}
+    apis, evaluation = make.select(way=10), {"way": 10}
     return [make.row(name, apis=apis, evaluation=evaluation) for name in names]
 
 
@@ -145,7 +145,7 @@ def _queries(make: Maker) -> list[Row]:
 
 def _quality(make: Maker) -> list[Row]:
     """The same classes, taught to APIs from few images (weak), all images (strong), or half of them each (mixed)."""
-    (strong,) = make.draw()
+    (strong,) = make.select()
     weak = replace(strong, zoo=replace(strong.zoo, images_per_class=20 if make.scale.name != "smoke" else 6))
     half = strong.count // 2
     mixed = (replace(weak, count=half), replace(strong, first=half, count=strong.count - half))
@@ -172,7 +172,7 @@ def _privacy(make: Maker) -> list[Row]:
 
 
 def _accuracies(make: Maker) -> list[Row]:
-    cell = Cell(row="zoo", method="zoo", apis=make.draw(), measure="zoo")
+    cell = Cell(row="zoo", method="zoo", apis=make.select(), measure="zoo")
     return [Row(cell=cell, label=f"APIs of {make.dataset}", seeds=1)]
 
 

@@ -13,7 +13,7 @@ Measure = Literal["accuracy", "privacy", "zoo"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw:
+class ApiSelection:
     """Some APIs of a zoo. Every API depends on its number alone, so a larger zoo of the same kind serves as well."""
 
     zoo: ZooConfig
@@ -40,7 +40,7 @@ class Cell:
     row: str
     method: str
     """a method of `dfml learn`, or one that only the bench has: best-api, api-features, real-maml, zoo"""
-    apis: tuple[Draw, ...]
+    apis: tuple[ApiSelection, ...]
     preset: str | None = None
     settings: tuple[str, ...] = ()
     budget_per_api: int | None = None

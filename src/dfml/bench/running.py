@@ -20,7 +20,7 @@ from dfml.engine.pool import Finished, Report
 from dfml.episode import Episode
 from dfml.errors import ConfigError, DfmlError
 from dfml.evaluation.accuracy import summarise
-from dfml.evaluation.metatest import Protocol, describe, draw_tasks, input_shape, open_parts, scorer
+from dfml.evaluation.metatest import TaskProtocol, describe, draw_tasks, input_shape, open_parts, scorer
 from dfml.evaluation.transductive import HeadConfig
 from dfml.events import Event, LearningStarted, Replayed, Step, Visited
 from dfml.hardware import CPU, Hardware
@@ -128,7 +128,7 @@ def run_cell(cell: Cell, place: Place, report: Report) -> dict[str, Any]:
         measures = measure_privacy(cell, place.runs / cell.run_name, place.zoos, place.data, place.results.folder)
     else:
         heads: dict[str, HeadConfig] = {head: HeadConfig(head=head) for head in cell.evaluation.heads}
-        scorers = {head: scorer(init, Protocol(head=config), place.hardware) for head, config in heads.items()}
+        scorers = {head: scorer(init, TaskProtocol(head=config), place.hardware) for head, config in heads.items()}
         shape = input_shape(init)
         results = _evaluate(cell, scorers, heads, place.data, shape, lambda done: report(0.5 + done / 2))
     seconds = {"learn": learned - started, "evaluate": time.monotonic() - learned}
@@ -210,7 +210,7 @@ def _evaluate(
     cfg = cell.evaluation
     results = []
     for place, shot in enumerate(cfg.shots):
-        protocol = Protocol(dataset=cfg.dataset, part=cfg.part, way=cfg.way, shot=shot, tasks=cfg.tasks)
+        protocol = TaskProtocol(dataset=cfg.dataset, part=cfg.part, way=cfg.way, shot=shot, tasks=cfg.tasks)
         fractions: dict[str, list[float]] = {head: [] for head in scorers}
         for task, episode in enumerate(draw_tasks(protocol, range(cfg.tasks), data=data, shape=shape)):
             for head, score in scorers.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dfml.adaptation.heads import Head
-from dfml.bench.cells import Cell, Draw, Evaluation
+from dfml.bench.cells import ApiSelection, Cell, Evaluation
 from dfml.bench.published import published
 from dfml.bench.results import FORMAT
 from dfml.bench.scales import Scale
@@ -116,19 +116,21 @@ class Maker:
         """The tables that get all seeds and tasks."""
         return self.table in ("tab:ss", "tab:ablation", "tab:zofo")
 
-    def draw(self, count: int | None = None, *, scenario: Scenario = "ss", **settings: Any) -> tuple[Draw, ...]:
+    def select(
+        self, count: int | None = None, *, scenario: Scenario = "ss", **settings: Any
+    ) -> tuple[ApiSelection, ...]:
         """The first `count` APIs of a zoo of this scale."""
         kind = {**self.scale.zoo, **(self.scale.mixed if scenario != "ss" else {}), **settings}
         dataset = "glyphs" if scenario == "mh" else self.dataset  # a mixed zoo has no one data set
         zoo = ZooConfig(scenario=scenario, dataset=dataset, **kind)
-        return (Draw(zoo=zoo, count=count or (self.scale.apis if scenario == "ss" else self.scale.mixed_apis)),)
+        return (ApiSelection(zoo=zoo, count=count or (self.scale.apis if scenario == "ss" else self.scale.mixed_apis)),)
 
     def row(
         self,
         name: str,
         *,
         label: str = "",
-        apis: tuple[Draw, ...] | None = None,
+        apis: tuple[ApiSelection, ...] | None = None,
         settings: Sequence[str] = (),
         evaluation: dict[str, Any] | None = None,
         source: tuple[str, str] | None = None,
@@ -148,7 +150,7 @@ class Maker:
         cell = Cell(
             row=name,
             method=method,
-            apis=self.draw() if apis is None else apis,
+            apis=self.select() if apis is None else apis,
             preset=preset,
             settings=_merged(recipe, extra, settings),
             measure=measure,

@@ -10,7 +10,7 @@ import torch
 from dfml.apis.blackbox import BlackBox
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.apis.manifest import ApiEntry, read_manifest
-from dfml.bench.cells import Draw
+from dfml.bench.cells import ApiSelection
 from dfml.config import to_mapping
 from dfml.errors import ConfigError, DfmlError
 from dfml.zoo.building import ZooConfig
@@ -23,19 +23,20 @@ class Zoos:
     def __init__(self, home: Path, others: Sequence[Path] = ()) -> None:
         self.home, self.others = home, others
 
-    def find(self, draw: Draw) -> Path | None:
+    def find(self, draw: ApiSelection) -> Path | None:
         """A finished zoo that holds the drawn APIs: built alike, and at least as large."""
         wanted = to_mapping(draw.zoo) | {"apis": None}
         for folder in self._candidates():
             try:
-                entries, about = read_manifest(folder / "zoo.toml")
+                manifest = read_manifest(folder / "zoo.toml")
             except DfmlError:
                 continue
-            if about.get("config", {}) | {"apis": None} == wanted and len(entries) >= draw.first + draw.count:
+            alike = manifest.zoo.get("config", {}) | {"apis": None} == wanted
+            if alike and len(manifest.entries) >= draw.first + draw.count:
                 return folder
         return None
 
-    def missing(self, draws: Iterable[Draw]) -> list[ZooConfig]:
+    def missing(self, draws: Iterable[ApiSelection]) -> list[ZooConfig]:
         """The zoos to build, each as large as the largest draw from it."""
         sizes: dict[ZooConfig, int] = {}
         for draw in draws:
@@ -48,29 +49,29 @@ class Zoos:
         """Where a missing zoo is to be built."""
         return self.home / zoo_name(config)
 
-    def entries(self, draws: Sequence[Draw]) -> dict[str, ApiEntry]:
+    def entries(self, draws: Sequence[ApiSelection]) -> dict[str, ApiEntry]:
         """The drawn APIs by name, as their manifests describe them."""
         found: dict[str, ApiEntry] = {}
         for draw in draws:
-            entries, _ = read_manifest(self._found(draw) / "zoo.toml")
+            entries = read_manifest(self._found(draw) / "zoo.toml").entries
             found |= dict(list(entries.items())[draw.first : draw.first + draw.count])
         return found
 
-    def apis(self, draws: Sequence[Draw]) -> list[BlackBox]:
+    def apis(self, draws: Sequence[ApiSelection]) -> list[BlackBox]:
         """The drawn APIs, ready to be asked."""
         return [api for draw in draws for api in load_apis(self._found(draw), only=list(self.entries([draw])))]
 
-    def white_boxes(self, draws: Sequence[Draw], *, device: torch.device) -> list[BlackBox]:
+    def white_boxes(self, draws: Sequence[ApiSelection], *, device: torch.device) -> list[BlackBox]:
         """The drawn APIs with their weights, on `device`."""
         found = [(self._found(draw), list(self.entries([draw]))) for draw in draws]
         return [api for folder, names in found for api in load_white_boxes(folder, only=names, device=device)]
 
-    def describe(self, draws: Sequence[Draw]) -> dict[str, Any]:
+    def describe(self, draws: Sequence[ApiSelection]) -> dict[str, Any]:
         """How many APIs, how good, and the part of the train classes they know."""
         entries = self.entries(draws)
         about: dict[str, Any] = {"train_classes": {}}
         for draw in draws:
-            _, zoo = read_manifest(self._found(draw) / "zoo.toml")
+            zoo = read_manifest(self._found(draw) / "zoo.toml").zoo
             about["train_classes"] |= zoo.get("train_classes", {})
         accuracy, cover = mean_accuracy(entries), cover_rate(entries, about)
         return {
@@ -79,7 +80,7 @@ class Zoos:
             "cover_rate": None if cover is None else round(cover, 4),
         }
 
-    def _found(self, draw: Draw) -> Path:
+    def _found(self, draw: ApiSelection) -> Path:
         folder = self.find(draw)
         if folder is None:
             raise ConfigError(f"there is no zoo {zoo_name(draw.zoo)} of {draw.first + draw.count} APIs; build it first")

@@ -68,7 +68,7 @@ def _compare(runs: list[tuple[str, Path, float]]) -> None:
     from dfml.apis.ledger import spending
     from dfml.cli.drawing import console, table
     from dfml.cli.evaluate import measure
-    from dfml.evaluation.metatest import Protocol
+    from dfml.evaluation.metatest import TaskProtocol
     from dfml.evaluation.transductive import HeadConfig
 
     rows = []
@@ -76,7 +76,7 @@ def _compare(runs: list[tuple[str, Path, float]]) -> None:
         measured = []
         for head in HEADS[method]:
             config = HeadConfig(head=head)
-            protocols = [Protocol(dataset="glyphs", shot=shot, tasks=TASKS, head=config) for shot in (1, 5)]
+            protocols = [TaskProtocol(dataset="glyphs", shot=shot, tasks=TASKS, head=config) for shot in (1, 5)]
             results = measure(folder / "init.safetensors", protocols)
             measured += results
             accuracies = [f"{result['mean']:.1f} ± {result['ci95']:.1f} %" for result in results]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dfml.cli.options import add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
-    from dfml.evaluation.metatest import Protocol
+    from dfml.evaluation.metatest import TaskProtocol
     from dfml.hardware import Hardware
 
 
@@ -40,12 +40,12 @@ def add(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     from dfml.cli.drawing import console, table
     from dfml.config import from_mapping
-    from dfml.evaluation.metatest import Protocol
+    from dfml.evaluation.metatest import TaskProtocol
 
     path = args.run_folder / "init.safetensors" if args.run_folder.is_dir() else args.run_folder
     protocols = [
         from_mapping(
-            Protocol,
+            TaskProtocol,
             {
                 "head": {"head": head, "lr": args.lr, "steps": args.steps, "centre": args.centre},
                 "shot": shot,
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
 
 def measure(
     path: Path,
-    protocols: "Sequence[Protocol]",
+    protocols: "Sequence[TaskProtocol]",
     *,
     data: Path | None = None,
     workers: int | None = None,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dfml.probing import Estimate, Findings
+    from dfml.probing import CostEstimate, Findings
 
 
 def add(verbs: Any) -> None:
@@ -98,7 +98,7 @@ def _explain(findings: "list[Findings]", console: Any) -> None:
         )
 
 
-def _cost(estimate: "Estimate") -> tuple[str, ...]:
+def _cost(estimate: "CostEstimate") -> tuple[str, ...]:
     seconds = estimate.seconds
     time = "" if seconds is None else f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 3600:,.1f} h"
     usd = f"{estimate.usd:,.2f}" if estimate.usd else ""

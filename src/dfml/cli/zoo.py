@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dfml.cli.options import add_engine, add_hardware, chosen_hardware
 
 if TYPE_CHECKING:
-    from dfml.apis.manifest import ApiEntry
+    from dfml.apis.manifest import Manifest
     from dfml.engine.choice import Engine
     from dfml.hardware import Hardware
     from dfml.zoo.building import ZooConfig
@@ -88,31 +88,28 @@ def build_with_progress(
 
 
 def run_show(args: argparse.Namespace) -> None:
-    entries, zoo = _read(args.zoo)
+    from dfml.apis.manifest import read_manifest
+
+    manifest = read_manifest(args.zoo)
     if args.plot:
         from dfml.errors import ConfigError
         from dfml.zoo.histogram import accuracy_histogram, reported_accuracies
 
-        figure = accuracy_histogram(reported_accuracies(entries))
+        figure = accuracy_histogram(reported_accuracies(manifest.entries))
         try:
             figure.savefig(args.plot)
         except (ValueError, OSError) as error:
             raise ConfigError(f"cannot write the plot to {args.plot}: {error}") from None
     if args.json:
-        print(json.dumps(_summary(entries, zoo), indent=2))
+        print(json.dumps(_summary(manifest), indent=2))
     else:
         print_zoo(args.zoo)
 
 
-def _read(path: Path) -> "tuple[dict[str, ApiEntry], dict[str, Any]]":
-    from dfml.apis.manifest import read_manifest
-
-    return read_manifest(path)
-
-
-def _summary(entries: "dict[str, ApiEntry]", zoo: dict[str, Any]) -> dict[str, Any]:
+def _summary(manifest: "Manifest") -> dict[str, Any]:
     from dfml.zoo.coverage import cover_rate, mean_accuracy
 
+    entries, zoo = manifest.entries, manifest.zoo
     return {
         "apis": [
             {
@@ -134,17 +131,18 @@ def _summary(entries: "dict[str, ApiEntry]", zoo: dict[str, Any]) -> dict[str, A
 
 def print_zoo(path: Path) -> None:
     """The APIs, a histogram of their accuracies, and how many of the train classes they know."""
+    from dfml.apis.manifest import read_manifest
     from dfml.cli.drawing import console, histogram, percent, table
 
-    entries, zoo = _read(path)
-    summary = _summary(entries, zoo)
+    manifest = read_manifest(path)
+    entries, summary = manifest.entries, _summary(manifest)
     rows = [
         (name, entry.dataset or "", entry.arch or "", percent(entry.accuracy), ", ".join(entry.classes))
         for name, entry in entries.items()
     ]
     console.print(table(("API", "data set", "network", "accuracy", "classes"), rows, shorten="classes"))
     console.print(histogram([entry.accuracy for entry in entries.values() if entry.accuracy is not None]))
-    planned = zoo.get("config", {}).get("apis", len(entries))
+    planned = manifest.zoo.get("config", {}).get("apis", len(entries))
     console.print(f"{len(entries)} of {planned} APIs, mean accuracy {percent(summary['mean_accuracy'])}")
     if summary["cover_rate"] is not None:
         console.print(f"cover rate {percent(summary['cover_rate'])}: the train classes that at least one API knows")

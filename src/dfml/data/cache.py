@@ -110,7 +110,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _replace(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file of another name beside `path`, then rename it: whoever looks sees all of it or nothing."""
+    """Write a file of another name beside `path`, then rename it: a reader sees all of it or nothing."""
     handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

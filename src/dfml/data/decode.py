@@ -34,7 +34,7 @@ def _upright(image: Image.Image) -> Image.Image:
     image.load()
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # EXIF is parsed lazily and trusted by nobody; the pixels above are sound
+    except Exception:  # EXIF is parsed lazily and not trusted; the pixels above are sound
         return image
 
 

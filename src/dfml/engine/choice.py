@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from dfml.apis.blackbox import BlackBox
-from dfml.engine.pool import Finished, Progress, Report, side_by_side
+from dfml.engine.pool import Finished, Report, WorkProgress, side_by_side
 from dfml.errors import ConfigError, nearest
 from dfml.runtime import cores
 
@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 ENGINES = ("local", "ray")
 WAITING = 64
-"""Remote APIs that are asked at once: whoever waits for an answer needs no processor."""
+"""Remote APIs that are asked at once: waiting for an answer needs no processor."""
 
 
 def as_it_is(item: Item) -> Item:
@@ -45,7 +45,7 @@ class Engine(Protocol):
         *,
         workers: int | None = None,
         equip: Callable[[Item], Item] = as_it_is,
-    ) -> Iterator[Progress | Finished[Result]]:
+    ) -> Iterator[WorkProgress | Finished[Result]]:
         """As `pool.side_by_side`; `equip` puts into an item what a machine needs that does not see our files."""
         ...
 
@@ -69,8 +69,8 @@ class Local:
         *,
         workers: int | None = None,
         equip: Callable[[Item], Item] = as_it_is,
-    ) -> Iterator[Progress | Finished[Result]]:
-        return side_by_side(work, items, workers=workers)  # these see our files, so nobody is equipped
+    ) -> Iterator[WorkProgress | Finished[Result]]:
+        return side_by_side(work, items, workers=workers)  # these processes see our files, so `equip` is not needed
 
 
 @contextmanager

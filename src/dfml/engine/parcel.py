@@ -24,7 +24,7 @@ from dfml.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Parcel:
+class PackedApi:
     """An API under way. It may hold secrets, so it does not show what is in it."""
 
     name: str
@@ -42,7 +42,7 @@ class Parcel:
         return api
 
 
-def pack(api: BlackBox) -> Parcel:
+def pack(api: BlackBox) -> PackedApi:
     """`api` with its files and secrets inside, wrappers and all."""
     name, content = api.spec.name, io.BytesIO()
     inner = innermost(api)
@@ -59,7 +59,7 @@ def pack(api: BlackBox) -> Parcel:
     finally:
         if module is not None:
             cloudpickle.unregister_pickle_by_value(module)
-    return Parcel(name, content.getvalue())
+    return PackedApi(name, content.getvalue())
 
 
 def _with_file(api: OnnxApi | ExportedApi) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ Report = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Progress:
+class WorkProgress:
     """How far one item is."""
 
     index: int
@@ -35,7 +35,7 @@ class Finished(Generic[Result]):
     result: Result
 
 
-_reports: "Queue[Progress] | None" = None
+_reports: "Queue[WorkProgress] | None" = None
 
 
 def side_by_side(
@@ -43,7 +43,7 @@ def side_by_side(
     items: Sequence[Item],
     *,
     workers: int | None = None,
-) -> Iterator[Progress | Finished[Result]]:
+) -> Iterator[WorkProgress | Finished[Result]]:
     """The progress of every item, and its result as soon as it is there, in whatever order they finish.
 
     Always in processes of their own with one thread each, even for one worker: floating-point sums
@@ -52,7 +52,7 @@ def side_by_side(
     if not items:
         return
     context = multiprocessing.get_context("spawn")  # forking a process that has computed with torch may hang
-    reports: Queue[Progress] = context.Queue()
+    reports: Queue[WorkProgress] = context.Queue()
     workers = min(workers or cores(), len(items))
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(reports,))
     try:
@@ -80,7 +80,7 @@ def side_by_side(
         reports.close()
 
 
-def _drain(reports: "Queue[Progress]") -> Iterator[Progress]:
+def _drain(reports: "Queue[WorkProgress]") -> Iterator[WorkProgress]:
     while True:
         try:
             yield reports.get_nowait()
@@ -88,7 +88,7 @@ def _drain(reports: "Queue[Progress]") -> Iterator[Progress]:
             return
 
 
-def _start_worker(reports: "Queue[Progress]") -> None:
+def _start_worker(reports: "Queue[WorkProgress]") -> None:
     global _reports
     _reports = reports
     work_beside_others()
@@ -101,7 +101,7 @@ def _run(work: Callable[[Item, Report], Result], item: Item, index: int) -> tupl
     def report(done: float) -> None:
         nonlocal sent
         assert _reports is not None
-        _reports.put(Progress(index, done))
+        _reports.put(WorkProgress(index, done))
         sent += 1
 
     result = work(item, report)

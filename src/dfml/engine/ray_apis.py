@@ -1,4 +1,4 @@
-"""Stand-ins for APIs that are asked on Ray nodes. A process that is lost is replaced; its debts are told."""
+"""Stand-ins for APIs that are asked on Ray nodes. A lost process is replaced; what it had under way is in doubt."""
 
 import hashlib
 import itertools
@@ -18,7 +18,7 @@ from torch import Tensor
 import dfml
 from dfml.apis.blackbox import BlackBox, gather, prepare
 from dfml.engine.parcel import pack
-from dfml.engine.ray_asker import Asker
+from dfml.engine.ray_asker import ApiActor
 from dfml.engine.ray_errors import cause_of, check_begun, first_line
 from dfml.errors import DfmlError, Lost, Unreachable
 
@@ -38,7 +38,7 @@ class Share:
 
     def __init__(self, apis: Sequence[BlackBox], node: str, *, at_once: int) -> None:
         self._apis, self._lock = apis, threading.Lock()
-        self._class = ray.remote(max_restarts=0, concurrency_groups={"control": 1})(Asker)
+        self._class = ray.remote(max_restarts=0, concurrency_groups={"control": 1})(ApiActor)
         self._at_once = max(1, min(at_once, len(apis)))
         self._proven, self._stopped = False, threading.Event()
         self._actor: Any = self._start(NodeAffinitySchedulingStrategy(node, soft=True), successor=False)
@@ -78,8 +78,8 @@ class Share:
         if (actor := self._actor) is not None:
             _control(getattr(actor, what)).remote(*about)
 
-    def hush(self, name: str) -> None:
-        """The run ends: nobody waits any longer, neither for the API of that name nor for a process to start."""
+    def stop_waiting(self, name: str) -> None:
+        """The run ends: stop waiting for the API of that name and for a process to start."""
         self._stopped.set()
         self.tell("close", name)
 
@@ -98,7 +98,7 @@ class Share:
         self._actor, self._proven = None, False
 
 
-class Post:
+class ImageStore:
     """Images on their way to nodes. Pictures that many APIs are asked about go into the object store once."""
 
     def __init__(self) -> None:
@@ -121,21 +121,21 @@ class Post:
             return self._kept[key][0]
 
 
-class Elsewhere:
+class RayApi:
     """The stand-in for an API that an actor holds. If that is lost with answers under way, `Lost` says so."""
 
     answers_are_checked: Literal[True] = True
 
     _calls = itertools.count()
 
-    def __init__(self, api: BlackBox, share: Share, post: Post) -> None:
+    def __init__(self, api: BlackBox, share: Share, post: ImageStore) -> None:
         self.spec, self._share, self._post = api.spec, share, post
 
     def __call__(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
         return gather(self, images)
 
-    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+    def answers_in_parts(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Rows of `images` and their class probabilities, as they arrive."""
         ready = prepare(self.spec, images).detach().cpu()
         channels, height, width = self.spec.image
@@ -161,7 +161,7 @@ class Elsewhere:
 
     def close(self) -> None:
         """End all waiting for this API."""
-        self._share.hush(self.spec.name)
+        self._share.stop_waiting(self.spec.name)
 
     def _ask(self, images: Tensor) -> Iterator[tuple[list[int], Tensor]]:
         actor, call, over = self._share.actor(), next(self._calls), False

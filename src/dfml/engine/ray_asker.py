@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import dfml
-from dfml.apis.blackbox import BlackBox, innermost, reach, release, rest, stream
+from dfml.apis.blackbox import BlackBox, ask_in_parts, innermost, reach, release, rest
 from dfml.apis.remote.api import RemoteApi
 from dfml.apis.remote.host import Host
-from dfml.engine.parcel import Parcel
+from dfml.engine.parcel import PackedApi
 from dfml.errors import ConfigError, DfmlError
 from dfml.runtime import work_beside_others
 
-Pixels = NDArray[np.uint8] | NDArray[np.float32]
+SentImages = NDArray[np.uint8] | NDArray[np.float32]
 """images (n, c, h, w), as levels of 255 or in [0, 1]"""
 _Arrival = tuple[list[int], NDArray[np.float32]] | Exception | None
 """answers, or how it ended"""
 
 
-class Asker:
+class ApiActor:
     """An actor that holds some APIs."""
 
-    def __init__(self, version: str, successor: bool, *parcels: Parcel) -> None:
+    def __init__(self, version: str, successor: bool, *parcels: PackedApi) -> None:
         work_beside_others()
         self._version, self._successor = version, successor
         self._parcels = {parcel.name: parcel for parcel in parcels}
@@ -43,7 +43,9 @@ class Asker:
                 f"a Ray node has dfml {dfml.__version__}, and here is {self._version}; install the same on all machines"
             )
 
-    def ask(self, name: str, call: int, sent: Pixels) -> Iterator[tuple[list[int], NDArray[np.float32]] | DfmlError]:
+    def ask(
+        self, name: str, call: int, sent: SentImages
+    ) -> Iterator[tuple[list[int], NDArray[np.float32]] | DfmlError]:
         """Rows of the images and the answers (m, k) to them, as they arrive; at the end the error, if there was one.
 
         What arrives while the caller is busy travels together: one who has many APIs asked at once gets fewer, larger
@@ -81,7 +83,7 @@ class Asker:
         return None
 
     def drop(self, call: int) -> None:
-        """Nobody wants the rest of what `call` asked for: send no more."""
+        """The caller has given up `call`: send no more for it."""
         self._unwanted.add(call)
 
     def rest(self, name: str) -> None:
@@ -93,13 +95,13 @@ class Asker:
                 self._turns[name].release()
 
     def close(self, name: str) -> None:
-        """Nobody waits for this API any longer."""
+        """End all waiting for this API."""
         release(self._open(name))
 
     def _fetch(self, name: str, call: int, images: Tensor, arrived: "queue.SimpleQueue[_Arrival]") -> None:
         """Ask, and put down what arrives; at the end the error, or None."""
         try:
-            for rows, scores in stream(self._open(name), images):
+            for rows, scores in ask_in_parts(self._open(name), images):
                 if call in self._unwanted:
                     break
                 arrived.put((list(rows), scores.cpu().numpy()))

@@ -12,8 +12,8 @@ import ray
 from dfml.apis.blackbox import BlackBox
 from dfml.engine import ray_work
 from dfml.engine.choice import WAITING, as_it_is
-from dfml.engine.pool import Finished, Progress, Report
-from dfml.engine.ray_apis import Elsewhere, Post, Share
+from dfml.engine.pool import Finished, Report, WorkProgress
+from dfml.engine.ray_apis import ImageStore, RayApi, Share
 from dfml.engine.ray_errors import first_line
 from dfml.errors import ConfigError
 from dfml.runtime import cores
@@ -34,7 +34,7 @@ def open_cluster(address: str | None) -> Iterator["Cluster"]:
     if ours:
         if address is not None:
             _knock(address)
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # dfml tells nobody what it does
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # dfml reports its use to no server
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the way of the future, without a warning
         alone = {} if address else {"num_cpus": cores(), "object_store_memory": STORE_BYTES, "include_dashboard": False}
         try:
@@ -54,7 +54,7 @@ def open_cluster(address: str | None) -> Iterator["Cluster"]:
 
 
 def _knock(address: str) -> None:
-    """`ConfigError` if nobody listens at `address`, of which Ray itself would die."""
+    """`ConfigError` if no cluster listens at `address`, of which Ray itself would die."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
@@ -89,10 +89,10 @@ class Cluster:
         return max(WAITING, min(MOST_WAITING, WAITING_A_CORE * len(self._slots)))
 
     def spread(self, apis: Sequence[BlackBox]) -> list[BlackBox]:
-        count, post = min(len(apis), len(self._slots)), Post()
+        count, post = min(len(apis), len(self._slots)), ImageStore()
         shares = [Share(apis[i::count], self._slots[i], at_once=WAITING) for i in range(count)]
         self._shares += shares
-        return [Elsewhere(api, shares[i % count], post) for i, api in enumerate(apis)]
+        return [RayApi(api, shares[i % count], post) for i, api in enumerate(apis)]
 
     def side_by_side(
         self,
@@ -101,7 +101,7 @@ class Cluster:
         *,
         workers: int | None = None,
         equip: Callable[[Item], Item] = as_it_is,
-    ) -> Iterator[Progress | Finished[Result]]:
+    ) -> Iterator[WorkProgress | Finished[Result]]:
         return ray_work.side_by_side(work, items, at_once=workers or len(self._slots), equip=equip)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from dfml.engine.pool import Finished, Progress, Report
+from dfml.engine.pool import Finished, Report, WorkProgress
 from dfml.engine.ray_errors import cause_of, first_line
 from dfml.errors import DfmlError
 from dfml.runtime import work_beside_others
@@ -31,7 +31,7 @@ class _Outcome:
 
 def side_by_side(
     work: Callable[[Item, Report], Result], items: Sequence[Item], *, at_once: int, equip: Callable[[Item], Item]
-) -> Iterator[Progress | Finished[Result]]:
+) -> Iterator[WorkProgress | Finished[Result]]:
     """The progress of every item, and its result as soon as it is there.
 
     An item whose process or node is lost is begun again elsewhere: work must not mind being done twice.
@@ -66,7 +66,7 @@ def side_by_side(
                     raise told.error
                 yield Finished(index, told.result)
             else:
-                yield Progress(index, told)
+                yield WorkProgress(index, told)
     finally:
         for one in running:
             ray.cancel(one, force=True)

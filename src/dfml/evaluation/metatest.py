@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dfml.adaptation.classifier import SUPPORT_WEIGHT
-from dfml.adaptation.heads import check_voices, check_way
+from dfml.adaptation.heads import check_expected, check_way
 from dfml.apis.blackbox import fit_to
 from dfml.data import ImageSet, open_dataset
 from dfml.data.episodes import sample_episode
-from dfml.engine.pool import Finished, Progress, Report, side_by_side
+from dfml.engine.pool import Finished, Report, WorkProgress, side_by_side
 from dfml.episode import Episode, EpisodeSpec
 from dfml.errors import ConfigError
 from dfml.evaluation.accuracy import Accuracy, summarise
@@ -26,7 +26,7 @@ CHUNK = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Protocol:
+class TaskProtocol:
     """Which tasks, and how the initialisation adapts to them."""
 
     dataset: str = "glyphs"
@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
     """Some tasks of one meta-test, as a worker process needs them."""
 
     initialisation: Path
-    protocol: Protocol
+    protocol: TaskProtocol
     data: Path | None
     tasks: range
     hardware: Hardware = CPU
@@ -60,7 +60,7 @@ class Chunk(NamedTuple):
 
 def meta_test(
     initialisation: Path,
-    protocol: Protocol,
+    protocol: TaskProtocol,
     *,
     data: Path | None = None,
     workers: int | None = None,
@@ -69,7 +69,7 @@ def meta_test(
 ) -> Accuracy:
     """Accuracy over the protocol's tasks; task t is the same for every initialisation and any number of workers."""
     init = Initialisation.load(initialisation)
-    check_voices(protocol.head.head, init.voices)
+    check_expected(protocol.head.head, init.expected)
     if not protocol.inductive:
         check_way(Net(init.net), protocol.way, protocol.head.head)
     for part in open_parts(protocol.dataset, protocol.part, data):  # complain, and fill the cache, before workers start
@@ -84,7 +84,7 @@ def meta_test(
     for event in side_by_side(score_chunk, chunks, workers=hardware.workers(workers)):
         if isinstance(event, Finished):
             fractions[event.index] = event.result
-        share = event.done if isinstance(event, Progress) else 1.0
+        share = event.done if isinstance(event, WorkProgress) else 1.0
         done[event.index] = max(done[event.index], share * len(chunks[event.index].tasks))
         on_task(sum(done.values()))
     return summarise([value for index in range(len(chunks)) for value in fractions[index]])
@@ -106,7 +106,7 @@ def input_shape(init: Initialisation) -> tuple[int, int, int]:
     return init.net.channels, init.net.size, init.net.size
 
 
-def scorer(init: Initialisation, protocol: Protocol, hardware: Hardware = CPU) -> Callable[[Episode], float]:
+def scorer(init: Initialisation, protocol: TaskProtocol, hardware: Hardware = CPU) -> Callable[[Episode], float]:
     """What the protocol does with one task: adapt to its support set, and the accuracy on its queries."""
     net, head = Net(init.net, mixed=hardware.mixed), protocol.head
     init = init.on(hardware.device)
@@ -124,7 +124,7 @@ def scorer(init: Initialisation, protocol: Protocol, hardware: Hardware = CPU) -
         return classifier.score(episode.query, episode.query_labels)
 
     def transductive(episode: Episode) -> float:
-        return task_accuracy(net, init.params, episode.on(hardware.device), head, voices=init.voices)
+        return task_accuracy(net, init.params, episode.on(hardware.device), head, expected=init.expected)
 
     return frozen if protocol.inductive else transductive
 
@@ -139,7 +139,7 @@ def open_parts(dataset: str, part: str, data: Path | None) -> list[ImageSet]:
 
 
 def draw_tasks(
-    protocol: Protocol, tasks: Iterable[int], *, data: Path | None, shape: tuple[int, int, int] | None = None
+    protocol: TaskProtocol, tasks: Iterable[int], *, data: Path | None, shape: tuple[int, int, int] | None = None
 ) -> Iterator[Episode]:
     """Some of the protocol's tasks by number; images are brought to `shape` (c, h, w), or left as they are."""
     parts = open_parts(protocol.dataset, protocol.part, data)
@@ -151,7 +151,7 @@ def draw_tasks(
         yield episode
 
 
-def describe(protocol: Protocol, accuracy: Accuracy) -> dict[str, Any]:
+def describe(protocol: TaskProtocol, accuracy: Accuracy) -> dict[str, Any]:
     """One result with everything needed to repeat it."""
     return {
         "dataset": protocol.dataset,
@@ -172,5 +172,5 @@ def describe(protocol: Protocol, accuracy: Accuracy) -> dict[str, Any]:
     }
 
 
-def _shape(protocol: Protocol) -> EpisodeSpec:
+def _shape(protocol: TaskProtocol) -> EpisodeSpec:
     return EpisodeSpec(way=protocol.way, shot=protocol.shot, query=protocol.query)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dfml.adaptation.heads import Head, check_voices, check_way, cosine_scores, fine_tune, prototype_layer
+from dfml.adaptation.heads import Head, check_expected, check_way, cosine_scores, fine_tune, prototype_layer
 from dfml.episode import Episode
-from dfml.nets.expected_answers import Voices
+from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.functional import Net, Params
 
 
@@ -27,25 +27,25 @@ class HeadConfig:
 
 
 def task_accuracy(
-    net: Net, params: Params, episode: Episode, config: HeadConfig, *, voices: Voices | None = None
+    net: Net, params: Params, episode: Episode, config: HeadConfig, *, expected: ExpectedAnswers | None = None
 ) -> float:
     """The fraction of the episode's queries that are classified right after adapting to its support set."""
-    scores = task_scores(net, params, episode, config, voices=voices)
+    scores = task_scores(net, params, episode, config, expected=expected)
     return (scores.argmax(1) == episode.query_labels).float().mean().item()
 
 
 def task_scores(
-    net: Net, params: Params, episode: Episode, config: HeadConfig, *, voices: Voices | None = None
+    net: Net, params: Params, episode: Episode, config: HeadConfig, *, expected: ExpectedAnswers | None = None
 ) -> Tensor:
     """One score a query and class (q, way); the largest wins."""
     way = len(episode.classes)
     check_way(net, way, config.head)
-    check_voices(config.head, voices)
+    check_expected(config.head, expected)
     if config.head in ("prototype", "answers"):
         with torch.no_grad():
             features = net.features(params, torch.cat([episode.support, episode.query]))
-            if config.head == "answers" and voices is not None:
-                features = voices(features)
+            if config.head == "answers" and expected is not None:
+                features = expected(features)
         return cosine_scores(features, episode.support_labels, way, centre=config.centre)
     params = {name: p.detach().requires_grad_() for name, p in params.items()}
     if config.head == "prototype+finetune":

@@ -19,7 +19,7 @@ Divergence = Callable[[Tensor, Tensor], Tensor]
 class Vanish(NamedTuple):
     """Is there anything left for the outer level to learn?
 
-    Knowledge vanish (def:inj) is a mutual information that nobody can estimate, so these stand for it: where the
+    Knowledge vanish (def:inj) is a mutual information that cannot be estimated, so these stand for it: where the
     student that was distilled on the support set already equals the API on the query set, the outer loss and its
     gradient are gone. Not to be confused with memorisation, where the support set is the useless one.
     """

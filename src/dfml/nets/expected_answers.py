@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class Voices(nn.Module):
+class ExpectedAnswers(nn.Module):
     """The heads that a student was distilled with, one linear layer an API, as an embedding of its features f:
 
-        voices(f) = [ (f - centre) / |f - centre|,  r (a - mean) / |a - mean| ],   a = softmax(weight f + bias)
+        expected(f) = [ (f - centre) / |f - centre|,  r (a - mean) / |a - mean| ],   a = softmax(weight f + bias)
 
     where the softmax is over each API's classes. `centre` and `mean` are f and a averaged over the images of learning,
     so that what all images have in common does not count. A class that an API lacks has a bias so low that a is zero.
@@ -31,7 +31,7 @@ class Voices(nn.Module):
         for name, tensor in zip(self.TENSORS, (weight, bias, centre, mean), strict=True):
             self.register_buffer(name, tensor)
         free = int((mean > 0).sum()) - len(mean)
-        self.loudness = (free / len(centre)) ** 0.5  # r
+        self.answer_weight = (free / len(centre)) ** 0.5  # r
 
     def on(self, device: torch.device | str) -> Self:
         """The same there; unlike `to`, which would move these."""
@@ -40,7 +40,7 @@ class Voices(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Features (n, d) of the student -> (n, d + m * k)."""
         answers = (self.answers(features) - self.mean).flatten(1)
-        halves = F.normalize(features - self.centre, dim=1), self.loudness * F.normalize(answers, dim=1)
+        halves = F.normalize(features - self.centre, dim=1), self.answer_weight * F.normalize(answers, dim=1)
         return torch.cat(halves, 1)
 
     def answers(self, features: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class Voices(nn.Module):
         return _answers(features, self.weight, self.bias, self.mean.shape)
 
     @classmethod
-    def heard(cls, weight: Tensor, bias: Tensor, features: Tensor, *, apis: int) -> Self:
+    def centred_on(cls, weight: Tensor, bias: Tensor, features: Tensor, *, apis: int) -> Self:
         """The heads of `apis` APIs, centred on `features` (n, d) and the answers expected for them."""
         answers = _answers(features, weight, bias, (apis, len(bias) // apis))
         return cls(weight, bias, features.mean(0), answers.mean(0))

@@ -6,8 +6,8 @@ from torch import Generator
 from dfml.apis.blackbox import BlackBox
 from dfml.errors import ConfigError
 from dfml.images.prior import prior
-from dfml.recovery.inversion import Progress, RecoveryConfig, invert
-from dfml.recovery.objectives import RecoveryObjective, Student
+from dfml.recovery.inversion import OnStep, RecoveryConfig, invert
+from dfml.recovery.objectives import RecoveryObjective, StudentLogits
 from dfml.recovery.recovered import ClassKey, RecoveredSet
 
 
@@ -17,8 +17,8 @@ def recover(
     *,
     rng: Generator,
     size: int,
-    student: Student | None = None,
-    on_step: Progress | None = None,
+    student: StudentLogits | None = None,
+    on_step: OnStep | None = None,
     device: torch.device | str = "cpu",
 ) -> RecoveredSet:
     """A set by whichever strategy `config` names, made on `device`, where the student must be."""
@@ -33,7 +33,7 @@ def choose(
     *,
     rng: Generator,
     size: int,
-    student: Student | None = None,
+    student: StudentLogits | None = None,
     device: torch.device | str = "cpu",
 ) -> RecoveredSet:
     """Ask about `config.pool` procedural images, once each, and keep for every class those of the smallest objective.

@@ -27,7 +27,7 @@ IMAGES_A_CALL = 1024
 """An API works best on batches; several directions share a call until this many images are in it."""
 
 
-class Estimate(NamedTuple):
+class GradientEstimate(NamedTuple):
     """What was learned about a function at n images."""
 
     value: Tensor  # (n,) the objective itself at x: what "best so far" compares
@@ -48,12 +48,12 @@ class Estimator(Protocol):
         rng: Generator,
         value: Tensor | None = None,
         levels: int | None = None,
-    ) -> Estimate:
+    ) -> GradientEstimate:
         """`value` (n,) is the objective at x where it is already known, which saves n queries."""
         ...
 
 
-Draw = Callable[[Tensor], Tensor]
+NextDirection = Callable[[Tensor], Tensor]
 """Fills a buffer (n, d) with the next direction of every image, of any length, and returns it."""
 
 
@@ -66,7 +66,7 @@ def sphere(
     rng: Generator,
     value: Tensor | None = None,
     levels: int | None = None,
-) -> Estimate:
+) -> GradientEstimate:
     """Forward differences along independent directions, uniform on the sphere (eq:estimation); q + 1 queries an image.
 
     On a linear f it is unbiased, with E|g_hat - g|^2 = (d - 1)/q |g|^2.
@@ -84,7 +84,7 @@ def antithetic(
     rng: Generator,
     value: Tensor | None = None,
     levels: int | None = None,
-) -> Estimate:
+) -> GradientEstimate:
     """Central differences [f(x + s) - f(x - s)] / 2 along directions on the sphere; 2q + 1 queries an image.
 
     The even part of f cancels exactly, so on a quadratic f it is as good as `sphere` on a linear one. The one query at
@@ -104,14 +104,14 @@ def _gaussian(out: Tensor, *, rng: Generator) -> Tensor:
 def averaged(
     objective: Objective,
     x: Tensor,
-    draw: Draw,
+    draw: NextDirection,
     *,
     directions: int,
     radius: float,
     value: Tensor | None,
     levels: int | None,
     central: bool = False,
-) -> Estimate:
+) -> GradientEstimate:
     """The average above over the directions that `draw` gives; `central` probes both sides of x."""
     n, sides = len(x), 1 + central
     value, queries = value_at(objective, x, value)
@@ -130,7 +130,7 @@ def averaged(
             for step, weight in zip(steps, rises * weights, strict=False):
                 gradient.addcmul_(step, weight[:, None])
     gradient *= flat.shape[1] / directions
-    return Estimate(value, gradient.view_as(x), queries + directions * sides * n)
+    return GradientEstimate(value, gradient.view_as(x), queries + directions * sides * n)
 
 
 @contextmanager

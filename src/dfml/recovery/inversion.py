@@ -11,8 +11,8 @@ from torch import Tensor
 from dfml.apis.blackbox import BlackBox
 from dfml.errors import ConfigError
 from dfml.images.generator import Generator
-from dfml.recovery.gradients import Estimate, Estimator, antithetic, snap, sphere
-from dfml.recovery.objectives import Anchor, RecoveryObjective, Student
+from dfml.recovery.gradients import Estimator, GradientEstimate, antithetic, snap, sphere
+from dfml.recovery.objectives import Anchor, RecoveryObjective, StudentLogits
 from dfml.recovery.recovered import ClassKey, RecoveredSet
 from dfml.recovery.subspace import orthogonal, subspace
 
@@ -31,7 +31,7 @@ IMAGE_STEP_SECONDS = 2.5e-3
 COMPANY = 32
 """Images that go through the generator at least, arrived ones among them: BatchNorm needs the company."""
 
-Progress = Callable[[int, float, float, int], None]
+OnStep = Callable[[int, float, float, int], None]
 """on_step(step, mean objective, fraction of best images at their target, queries so far)"""
 
 
@@ -121,7 +121,7 @@ class RecoveryConfig:
         return 0.0 if self.strategy == "pool" else self.steps * self.images_per_class * way * IMAGE_STEP_SECONDS
 
     @property
-    def estimate(self) -> partial[Estimate]:
+    def estimate(self) -> partial[GradientEstimate]:
         """The chosen estimator with its settings, to be called with what differs from step to step."""
         chosen = ESTIMATORS[self.estimator]
         if self.estimator == "subspace":
@@ -150,9 +150,9 @@ def invert(
     config: RecoveryConfig,
     *,
     rng: torch.Generator,
-    student: Student | None = None,
+    student: StudentLogits | None = None,
     size: int | None = None,
-    on_step: Progress | None = None,
+    on_step: OnStep | None = None,
     device: torch.device | str = "cpu",
 ) -> RecoveredSet:
     """Images that the API gives the classes we ask for; with a `student`, a boundary set (eq:adaptive).

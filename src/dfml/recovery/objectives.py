@@ -10,7 +10,7 @@ from dfml.apis.blackbox import BlackBox, WhiteBox
 from dfml.errors import ConfigError
 from dfml.losses import boundary, target_nll
 
-Student = Callable[[Tensor], Tensor]
+StudentLogits = Callable[[Tensor], Tensor]
 """images (n, c, h, w) -> logits (n, k)"""
 
 
@@ -48,7 +48,7 @@ class RecoveryObjective:
 
     api: BlackBox
     targets: Tensor  # (n,)
-    student: Student | None = None
+    student: StudentLogits | None = None
     weight: float = 1.0
 
     def of(self, rows: Tensor) -> "RecoveryObjective":

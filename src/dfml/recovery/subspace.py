@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from dfml.errors import ConfigError
-from dfml.recovery.gradients import IMAGES_A_CALL, Estimate, Objective, averaged, snap, value_at
+from dfml.recovery.gradients import IMAGES_A_CALL, GradientEstimate, Objective, averaged, snap, value_at
 
 
 def orthogonal(
@@ -24,7 +24,7 @@ def orthogonal(
     rng: Generator,
     value: Tensor | None = None,
     levels: int | None = None,
-) -> Estimate:
+) -> GradientEstimate:
     """Forward differences along orthonormal directions of the whole image space; q + 1 queries an image.
 
     Direction i of an image is e * b_i: b_i a cosine pattern, drawn without replacement, e a pattern of random signs
@@ -60,13 +60,14 @@ def subspace(
     value: Tensor | None = None,
     levels: int | None = None,
     resolution: int = 4,
-) -> Estimate:
+) -> GradientEstimate:
     """The gradient within the k = c * resolution^2 smoothest cosine patterns B (k, d); q + 1 queries an image.
 
     Probes are x + radius * v_i B with random v_i, orthonormal while q <= k. The slopes f(x + s_i) - f(x) are explained
     by least squares of least norm in the coordinates s_i B^T of the steps that were really taken, so the steps need not
     be orthogonal after rounding to `levels`; k/q makes up for what q < k directions cannot see. Of a linear f it gives
-    the projection B^T B g, without bias for q < k and exactly for q >= k. Memory: 256 probes and n q k coordinates.
+    the projection B^T B g, without bias for q < k and exactly for q >= k. Memory: one call's
+    probes (`IMAGES_A_CALL`) and n q k coordinates.
     """
     n = len(x)
     basis = smooth_patterns(tuple(x.shape[1:]), resolution).to(x)
@@ -84,7 +85,7 @@ def subspace(
         rises[part.start : part.stop] = objective(probes.view(-1, *x.shape)) - value
     seen = torch.linalg.pinv(steps.transpose(0, 1)) @ rises.T[:, :, None]  # (n, k, 1)
     gradient = max(1.0, k / directions) * seen.squeeze(2) @ basis
-    return Estimate(value, gradient.view_as(x), queries + directions * n)
+    return GradientEstimate(value, gradient.view_as(x), queries + directions * n)
 
 
 def _frames(n: int, directions: int, k: int, rng: Generator) -> Tensor:

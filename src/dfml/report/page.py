@@ -1,4 +1,4 @@
-"""The page: everything gathered, drawn and put into one file that asks nobody for anything."""
+"""The page: everything gathered, drawn and put into one file that loads nothing else."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ def accuracy_rows(run: RunStory) -> list[tuple[RunStory, Evaluation, dict[str, S
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """The config as TOML, without anything that is nobody's business."""
+    """The config as TOML, without what could be a secret."""
     return tomli_w.dumps({key: presentable(value, key) for key, value in config.items()})
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from dfml.errors import ConfigError, nearest
-from dfml.serving.messages import Reply, reply_json
+from dfml.serving.messages import Response, json_response
 
 KINDS = ("429", "500", "503", "reset", "timeout", "truncated", "malformed")
 
@@ -52,18 +52,18 @@ class Faults:
         return draw.choice(self.config.kinds) if hit else None, draw
 
 
-def error_reply(kind: str, draw: random.Random) -> Reply:
+def error_response(kind: str, draw: random.Random) -> Response:
     """The faults that are proper responses: 429 with or without Retry-After, 500, and 503 as of a model that loads."""
     if kind == "429":
         headers = {"Retry-After": "1"} if draw.random() < 0.5 else {}
-        return reply_json({"error": "too many requests"}, 429, headers=headers)
+        return json_response({"error": "too many requests"}, 429, headers=headers)
     if kind == "503":
-        return reply_json({"error": "the model is loading", "estimated_time": 0.1}, 503)
-    return reply_json({"error": "internal server error"}, 500)
+        return json_response({"error": "the model is loading", "estimated_time": 0.1}, 503)
+    return json_response({"error": "internal server error"}, 500)
 
 
-def malformed(reply: Reply, draw: random.Random) -> Reply:
+def malformed(response: Response, draw: random.Random) -> Response:
     """A response that ends as announced and says nothing: half the body, another object, or a web page."""
     page = b"<html><body>Service temporarily unavailable</body></html>"
-    body = draw.choice([reply.body[: len(reply.body) // 2], b"{}", page, b""])
-    return Reply(reply.status, body, reply.headers)
+    body = draw.choice([response.body[: len(response.body) // 2], b"{}", page, b""])
+    return Response(response.status, body, response.headers)

@@ -14,7 +14,7 @@ from dfml.apis.degrade import LabelOnly, Quantised, Rounded, TopK, leaders
 from dfml.errors import ConfigError
 from dfml.runtime import cores
 from dfml.serving.faults import FaultConfig, Faults
-from dfml.serving.messages import Refused
+from dfml.serving.messages import HttpError
 from dfml.serving.stats import Stats
 
 
@@ -101,22 +101,22 @@ class Hosted:
     def spec(self, name: str) -> ApiSpec:
         """What is known of `name`; 404 if nothing is."""
         if name not in self.apis:
-            raise Refused(404, f"there is no model {name!r}")
+            raise HttpError(404, f"there is no model {name!r}")
         return self.apis[name].spec
 
     def asked_for(self, path: str, pattern: re.Pattern[str]) -> tuple[ApiSpec, str | None]:
         """The model that a path names, and what is wanted of it: `pattern` has groups for name, version and that."""
         found = pattern.fullmatch(path)
         if not found:
-            raise Refused(404, f"there is no {path}")
+            raise HttpError(404, f"there is no {path}")
         name, version, what = found.groups()
         spec = self.spec(name)
         if version not in (None, "1"):
-            raise Refused(404, f"model {name!r} has no version {version!r}, only '1'")
+            raise HttpError(404, f"model {name!r} has no version {version!r}, only '1'")
         return spec, what
 
     def ask(self, name: str, images: Tensor) -> Tensor:
-        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]; what cannot be answered is `Refused`."""
+        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]; what cannot be answered is `HttpError`."""
         return self._compute(name, self.apis[name], images)
 
     def ranked(self, name: str, images: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -135,12 +135,12 @@ class Hosted:
     def _compute(self, name: str, api: BlackBox, images: Tensor) -> Tensor:
         limit = self.config.max_batch
         if limit is not None and len(images) > limit:
-            raise Refused(413, f"{len(images)} images in one request; at most {limit} are taken")
+            raise HttpError(413, f"{len(images)} images in one request; at most {limit} are taken")
         try:
             with self._computing[name]:
                 return api(images)
         except ConfigError as error:
-            raise Refused(400, str(error)) from None
+            raise HttpError(400, str(error)) from None
 
 
 def to_lists(spec: ApiSpec, scores: Tensor) -> list[list[float]]:

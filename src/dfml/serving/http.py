@@ -13,9 +13,9 @@ from typing import Any
 
 from dfml.errors import ApiError, ConfigError
 from dfml.serving import huggingface, inference_v2, tf_serving
-from dfml.serving.faults import error_reply, malformed
+from dfml.serving.faults import error_response, malformed
 from dfml.serving.hosted import Hosted
-from dfml.serving.messages import Question, Refused, Reply, Request, reply_json
+from dfml.serving.messages import HttpError, PredictionRequest, Request, Response, json_response
 
 LARGEST_BODY = 256 * 2**20
 IDLE_S = 300.0
@@ -78,89 +78,89 @@ class Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         try:
             found = self._route(self._read())
-            if isinstance(found, Question):
+            if isinstance(found, PredictionRequest):
                 self._predict(found)
             else:
                 self._write(found)
-        except Refused as refusal:
-            self._write(reply_json({"error": str(refusal)}, refusal.status))
+        except HttpError as error:
+            self._write(json_response({"error": str(error)}, error.status))
         except ApiError as error:
-            self._write(reply_json({"error": str(error)}, 500))
+            self._write(json_response({"error": str(error)}, 500))
 
     def _read(self) -> Request:
         told = self.headers.get("Content-Length", "0" if self.command == "GET" else "")
         if not told.isascii() or not told.isdigit():
             self.close_connection = True
-            raise Refused(411, "a request needs its Content-Length")
+            raise HttpError(411, "a request needs its Content-Length")
         if int(told) > LARGEST_BODY:
             self.close_connection = True
-            raise Refused(413, f"a body of {told} bytes is too large; at most {LARGEST_BODY} are taken")
+            raise HttpError(413, f"a body of {told} bytes is too large; at most {LARGEST_BODY} are taken")
         body = self.rfile.read(int(told))
         if len(body) < int(told):
             raise ConnectionAbortedError("the client went away in the middle of its request")
         return Request(self.command, self.path.partition("?")[0], self.headers, body)
 
-    def _route(self, request: Request) -> Reply | Question:
+    def _route(self, request: Request) -> Response | PredictionRequest:
         zoo, path = self.server.zoo, request.path
         if path == "/stats" and request.method == "GET":
-            return reply_json(zoo.stats.to_json())
+            return json_response(zoo.stats.to_json())
         if path == "/v2" or path.startswith("/v2/"):
             return inference_v2.route(zoo, request)
         if path.startswith("/v1/"):
             return tf_serving.route(zoo, request)
         if path.startswith(huggingface.PREFIX):
             return huggingface.route(zoo, request)
-        raise Refused(404, f"there is no {path}")
+        raise HttpError(404, f"there is no {path}")
 
-    def _predict(self, question: Question) -> None:
+    def _predict(self, asked: PredictionRequest) -> None:
         """The only way to a model: limits, faults, delay, answer, count."""
         zoo = self.server.zoo
-        if question.api in zoo.limits and not zoo.limits[question.api].admits():
-            return self._write(reply_json({"error": "rate limit exceeded"}, 429, headers={"Retry-After": "1"}))
-        fault, draw = zoo.faults.next(question.api)
+        if asked.api in zoo.limits and not zoo.limits[asked.api].admits():
+            return self._write(json_response({"error": "rate limit exceeded"}, 429, headers={"Retry-After": "1"}))
+        fault, draw = zoo.faults.next(asked.api)
         if zoo.config.latency_s:
             time.sleep(zoo.config.latency_s)
         match fault:
             case None:
-                self._answer(question)
+                self._answer(asked)
             case "reset":
                 self._reset()
             case "timeout":
                 self._hang(zoo.config.faults.hang_s)
             case "truncated":
-                self._write(question.answer(), cut=True)
+                self._write(asked.answer(), cut=True)
             case "malformed":
-                self._write(malformed(question.answer(), draw))
+                self._write(malformed(asked.answer(), draw))
             case _:
-                self._write(error_reply(fault, draw))
+                self._write(error_response(fault, draw))
 
-    def _answer(self, question: Question) -> None:
-        """The good case. It is counted first, so that whoever has an answer finds it counted."""
-        reply, stats = question.answer(), self.server.zoo.stats
+    def _answer(self, asked: PredictionRequest) -> None:
+        """The good case. It is counted first, so that a client that has an answer finds it counted."""
+        response, stats = asked.answer(), self.server.zoo.stats
         if self._abandoned():
             raise ConnectionAbortedError("the client went away before its answer was ready")
-        stats.add(question.api, reply.images)
+        stats.add(asked.api, response.images)
         try:
-            self._write(reply)
+            self._write(response)
         except OSError:
-            stats.add(question.api, -reply.images)
+            stats.add(asked.api, -response.images)
             raise
 
-    def _write(self, reply: Reply, *, cut: bool = False) -> None:
+    def _write(self, response: Response, *, cut: bool = False) -> None:
         """Send the whole response, or its first half and hang up."""
-        self.send_response(reply.status)
-        for name, value in reply.headers.items():
+        self.send_response(response.status)
+        for name, value in response.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(reply.body)))
+        self.send_header("Content-Length", str(len(response.body)))
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(reply.body[: len(reply.body) // 2] if cut else reply.body)
+        self.wfile.write(response.body[: len(response.body) // 2] if cut else response.body)
         self.wfile.flush()
         self.close_connection |= cut
 
     def _abandoned(self) -> bool:
-        """Whether the client has hung up: then nobody gets the answer, and it does not count."""
+        """Whether the client has hung up: then the answer reaches no client and does not count."""
         return self._stirs(0) and not self.connection.recv(1, socket.MSG_PEEK)
 
     def _hang(self, seconds: float) -> None:
@@ -170,9 +170,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _stirs(self, seconds: float) -> bool:
         """Whether anything comes from the client within that time: the next request, or its end."""
-        wire = select.poll()
-        wire.register(self.connection, select.POLLIN)
-        return bool(wire.poll(1000 * seconds))
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
     def _reset(self) -> None:
         """Hang up the rude way: the client sees a reset instead of an end."""

@@ -14,7 +14,7 @@ from torch import Tensor
 import dfml
 from dfml.apis.blackbox import ApiSpec
 from dfml.serving.hosted import Hosted, to_lists
-from dfml.serving.messages import Question, Refused, Reply, Request, parse_object, reply_json
+from dfml.serving.messages import HttpError, PredictionRequest, Request, Response, json_response, parse_object
 from dfml.serving.pictures import decode_all, from_base64, from_levels
 
 INPUT, OUTPUT = "image", "probabilities"
@@ -23,27 +23,27 @@ HEADER = "Inference-Header-Content-Length"
 _MODEL = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?(/ready|/infer)?")
 
 
-def route(zoo: Hosted, request: Request) -> Reply | Question:
+def route(zoo: Hosted, request: Request) -> Response | PredictionRequest:
     """What `/v2...` asks for."""
     match (request.method, request.path):
         case ("GET", "/v2" | "/v2/"):
             extensions = ["binary_tensor_data", "model_repository"]
-            return reply_json({"name": "dfml", "version": dfml.__version__, "extensions": extensions})
+            return json_response({"name": "dfml", "version": dfml.__version__, "extensions": extensions})
         case ("GET", "/v2/health/live"):
-            return reply_json({"live": True})
+            return json_response({"live": True})
         case ("GET", "/v2/health/ready"):
-            return reply_json({"ready": True})
+            return json_response({"ready": True})
         case ("POST", "/v2/repository/index"):
-            return reply_json([{"name": name, "version": "1", "state": "READY", "reason": ""} for name in zoo.apis])
+            return json_response([{"name": name, "version": "1", "state": "READY", "reason": ""} for name in zoo.apis])
     spec, what = zoo.asked_for(request.path, _MODEL)
     match (request.method, what):
         case ("GET", None):
-            return reply_json(metadata(spec))
+            return json_response(metadata(spec))
         case ("GET", "/ready"):
-            return reply_json({"name": spec.name, "ready": True})
+            return json_response({"name": spec.name, "ready": True})
         case ("POST", "/infer"):
-            return Question(spec.name, lambda: infer(zoo, spec.name, request))
-    raise Refused(405, f"{request.method} is not the way to ask for {request.path}")
+            return PredictionRequest(spec.name, lambda: infer(zoo, spec.name, request))
+    raise HttpError(405, f"{request.method} is not the way to ask for {request.path}")
 
 
 def metadata(spec: ApiSpec) -> dict[str, Any]:
@@ -64,15 +64,15 @@ def metadata(spec: ApiSpec) -> dict[str, Any]:
     }
 
 
-def infer(zoo: Hosted, name: str, request: Request) -> Reply:
+def infer(zoo: Hosted, name: str, request: Request) -> Response:
     """The answer to one request, in JSON or binary as the client wants it."""
     spec = zoo.spec(name)
     message, rest = split(request)
     tensors = message.get("inputs")
     if not isinstance(tensors, list) or len(tensors) != 1 or not isinstance(tensors[0], dict):
-        raise Refused(400, f"expected one input, {INPUT!r}")
+        raise HttpError(400, f"expected one input, {INPUT!r}")
     if tensors[0].get("name") != INPUT:
-        raise Refused(400, f"expected the input {INPUT!r}, got {tensors[0].get('name')!r}")
+        raise HttpError(400, f"expected the input {INPUT!r}, got {tensors[0].get('name')!r}")
     scores = zoo.ask(name, images_of(tensors[0], rest, spec))
     output: dict[str, Any] = {"name": OUTPUT, "datatype": "FP32", "shape": list(scores.shape)}
     answer: dict[str, Any] = {"model_name": name, "model_version": "1"}
@@ -80,11 +80,11 @@ def infer(zoo: Hosted, name: str, request: Request) -> Reply:
         answer["id"] = message["id"]
     if not wants_binary(message):
         data = [score for row in to_lists(spec, scores) for score in row]
-        return reply_json(answer | {"outputs": [output | {"data": data}]}, images=len(scores))
+        return json_response(answer | {"outputs": [output | {"data": data}]}, images=len(scores))
     raw = scores.contiguous().numpy().astype("<f4", copy=False).tobytes()
     head = json.dumps(answer | {"outputs": [output | {"parameters": {"binary_data_size": len(raw)}}]}).encode()
     headers = {"Content-Type": "application/octet-stream", HEADER: str(len(head))}
-    return Reply(200, head + raw, headers, len(scores))
+    return Response(200, head + raw, headers, len(scores))
 
 
 def split(request: Request) -> tuple[dict[str, Any], bytes | None]:
@@ -93,7 +93,7 @@ def split(request: Request) -> tuple[dict[str, Any], bytes | None]:
     if told is None:
         return request.json(), None
     if not told.isascii() or not told.isdigit() or int(told) > len(request.body):
-        raise Refused(400, f"{HEADER} must be the length of the JSON part, got {told!r}")
+        raise HttpError(400, f"{HEADER} must be the length of the JSON part, got {told!r}")
     return parse_object(request.body[: int(told)]), request.body[int(told) :]
 
 
@@ -102,7 +102,7 @@ def wants_binary(message: dict[str, Any]) -> bool:
     outputs = message.get("outputs")
     for output in outputs if isinstance(outputs, list) else ():
         if not isinstance(output, dict) or output.get("name") != OUTPUT:
-            raise Refused(400, f"the only output is {OUTPUT!r}")
+            raise HttpError(400, f"the only output is {OUTPUT!r}")
         wish = _parameters(output).get("binary_data")
         if wish is not None:
             return bool(wish)
@@ -113,30 +113,30 @@ def images_of(tensor: dict[str, Any], rest: bytes | None, spec: ApiSpec) -> Tens
     """The images (n, c, h, w) of one input tensor, given as `data` or in the binary part."""
     shape, datatype = tensor.get("shape"), tensor.get("datatype")
     if not isinstance(shape, list) or not shape or not all(type(size) is int and size >= 0 for size in shape):
-        raise Refused(400, f"a shape is a list of sizes, got {shape!r}")
+        raise HttpError(400, f"a shape is a list of sizes, got {shape!r}")
     size = _parameters(tensor).get("binary_data_size")
     if size is not None and (rest is None or type(size) is not int or size != len(rest)):
-        raise Refused(400, f"binary_data_size is {size!r}, but {len(rest or b'')} bytes follow the JSON part")
+        raise HttpError(400, f"binary_data_size is {size!r}, but {len(rest or b'')} bytes follow the JSON part")
     if size is None and not isinstance(tensor.get("data"), list):
-        raise Refused(400, f"the input {INPUT!r} has neither a list `data` nor a binary part")
+        raise HttpError(400, f"the input {INPUT!r} has neither a list `data` nor a binary part")
     if datatype == "BYTES":
         files = list(_elements(rest or b"")) if size is not None else [from_base64(text) for text in tensor["data"]]
         if len(files) != math.prod(shape):
-            raise Refused(400, f"the shape {shape} announces {math.prod(shape)} files, {len(files)} came")
+            raise HttpError(400, f"the shape {shape} announces {math.prod(shape)} files, {len(files)} came")
         return decode_all(files, spec)
     if datatype not in ENCODINGS:
-        raise Refused(400, f"the datatype is one of {', '.join(ENCODINGS)}, not {datatype!r}")
+        raise HttpError(400, f"the datatype is one of {', '.join(ENCODINGS)}, not {datatype!r}")
     if tuple(shape[1:]) != spec.image:
-        raise Refused(400, f"expected the shape {[-1, *spec.image]}, got {shape}")
+        raise HttpError(400, f"expected the shape {[-1, *spec.image]}, got {shape}")
     kind = np.dtype("<f4" if datatype == "FP32" else "u1")
     try:
         values = np.frombuffer(rest or b"", kind) if size is not None else np.array(tensor["data"], np.float64)
         values = values.reshape(shape)
     except (TypeError, ValueError, OverflowError):
-        raise Refused(400, f"the data do not fill the shape {shape} of {datatype}") from None
+        raise HttpError(400, f"the data do not fill the shape {shape} of {datatype}") from None
     if datatype == "UINT8":
         if size is None and not bool(((values >= 0) & (values <= 255) & (values % 1 == 0)).all()):
-            raise Refused(400, "UINT8 values are whole numbers from 0 to 255")
+            raise HttpError(400, "UINT8 values are whole numbers from 0 to 255")
         return from_levels(values.astype(np.uint8, copy=False))
     return torch.from_numpy(values.astype(np.float32))
 
@@ -146,11 +146,11 @@ def _elements(raw: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(raw):
         if at + 4 > len(raw):
-            raise Refused(400, "a BYTES tensor ends within a length")
+            raise HttpError(400, "a BYTES tensor ends within a length")
         (length,) = struct.unpack_from("<I", raw, at)
         at += 4 + length
         if at > len(raw):
-            raise Refused(400, "a BYTES tensor ends within an element")
+            raise HttpError(400, "a BYTES tensor ends within an element")
         yield raw[at - length : at]
 
 

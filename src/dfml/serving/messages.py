@@ -1,4 +1,4 @@
-"""What passes between the wire and the routes: a request, a reply, and a question that only a model can answer."""
+"""What passes between the wire and the routes: a request, a response, and a asked that only a model can answer."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,12 +20,12 @@ class Request:
     body: bytes
 
     def json(self) -> dict[str, Any]:
-        """The body as a JSON object; `Refused` if it is none."""
+        """The body as a JSON object; `HttpError` if it is none."""
         return parse_object(self.body)
 
 
 @dataclass(frozen=True)
-class Reply:
+class Response:
     """One HTTP response; `images` is how many were answered by it, to be counted once it is written."""
 
     status: int
@@ -35,14 +35,14 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Question:
+class PredictionRequest:
     """A request for predictions: the model it is for, and the work. Only these are limited and hit by faults."""
 
     api: str
-    answer: Callable[[], Reply]
+    answer: Callable[[], Response]
 
 
-class Refused(Exception):
+class HttpError(Exception):
     """The client is told why: `status` and one sentence."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -50,18 +50,20 @@ class Refused(Exception):
         self.status = status
 
 
-def reply_json(value: Any, status: int = 200, *, images: int = 0, headers: Mapping[str, str] | None = None) -> Reply:
+def json_response(
+    value: Any, status: int = 200, *, images: int = 0, headers: Mapping[str, str] | None = None
+) -> Response:
     """`value` as JSON. Python writes floats with all digits, so a float32 arrives with the bits it left with."""
     body = json.dumps(value, separators=(",", ":")).encode()
-    return Reply(status, body, {"Content-Type": JSON, **(headers or {})}, images)
+    return Response(status, body, {"Content-Type": JSON, **(headers or {})}, images)
 
 
 def parse_object(text: bytes) -> dict[str, Any]:
-    """JSON text as a dict; anything else is `Refused`."""
+    """JSON text as a dict; anything else is `HttpError`."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(400, f"the body is not valid JSON: {error}") from None
+        raise HttpError(400, f"the body is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Refused(400, f"expected a JSON object, got {type(value).__name__}")
+        raise HttpError(400, f"expected a JSON object, got {type(value).__name__}")
     return value

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, fit_to
-from dfml.serving.messages import Refused
+from dfml.serving.messages import HttpError
 
 LARGEST_SIDE = 4096
 
@@ -26,12 +26,12 @@ def decode(file: bytes, spec: ApiSpec) -> Tensor:
     try:
         with Image.open(io.BytesIO(file)) as opened:
             if max(opened.size) > LARGEST_SIDE:
-                raise Refused(413, f"an image of {opened.size[0]}x{opened.size[1]} pixels is too large")
+                raise HttpError(413, f"an image of {opened.size[0]}x{opened.size[1]} pixels is too large")
             pixels = np.asarray(opened.convert("L" if spec.image[0] == 1 else "RGB"))
-    except Refused:
+    except HttpError:
         raise
     except Exception as error:  # fed with rubbish, a decoder may raise anything
-        raise Refused(400, f"not an image: {type(error).__name__}") from None
+        raise HttpError(400, f"not an image: {type(error).__name__}") from None
     pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
     return fit_to(from_levels(pixels[None]), spec.image)
 
@@ -46,4 +46,4 @@ def from_base64(text: object) -> bytes:
     try:
         return base64.b64decode(text, validate=True)  # type: ignore[arg-type]
     except (TypeError, ValueError, binascii.Error):
-        raise Refused(400, "expected an image file in base64") from None
+        raise HttpError(400, "expected an image file in base64") from None

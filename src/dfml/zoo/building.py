@@ -13,7 +13,7 @@ from dfml.apis.manifest import ApiEntry, read_manifest, write_manifest
 from dfml.config import to_mapping
 from dfml.data import ImageSet, open_dataset
 from dfml.engine.choice import Engine, Local
-from dfml.engine.pool import Progress, Report
+from dfml.engine.pool import Report, WorkProgress
 from dfml.errors import ConfigError
 from dfml.files import write_whole
 from dfml.hardware import CPU, Hardware
@@ -113,7 +113,7 @@ def build_zoo(
 ) -> Iterator[ZooEvent]:
     """Train what is missing of the zoo in `folder`, yielding events; the same config gives the same bits on a CPU.
 
-    Nobody but this process needs to see the data or the folder.
+    Only this process needs to see the data and the folder.
     """
     jobs = [job._replace(hardware=hardware) for job in _plan(config, data)]
     settings = to_mapping(config)
@@ -129,14 +129,14 @@ def build_zoo(
     engine = engine or Local()
     for event in engine.side_by_side(train_api, missing, workers=hardware.workers(workers), equip=equip):
         name = missing[event.index].name
-        if isinstance(event, Progress):
+        if isinstance(event, WorkProgress):
             yield ApiProgress(name, event.done)
             continue
         entry, weights, onnx = event.result
         write_whole(folder / (entry.weights or ""), weights)
         write_whole(folder / (entry.file or ""), onnx)
         entries[name] = entry
-        # In the order of the plan, whoever finished first: the file must not depend on the number of workers.
+        # In the order of the plan, in whatever order they finished: the file must not depend on the number of workers.
         planned = {job.name: entries[job.name] for job in jobs if job.name in entries}
         write_manifest(folder / "zoo.toml", planned, zoo=zoo)
         yield ApiTrained(name, entry.accuracy or 0.0)
@@ -213,13 +213,13 @@ def _trained_before(folder: Path, settings: dict[str, Any]) -> dict[str, ApiEntr
     """The APIs that an earlier, interrupted build with the same settings left."""
     if not (folder / "zoo.toml").exists():
         return {}
-    entries, zoo = read_manifest(folder / "zoo.toml")
-    before = zoo.get("config", {})
+    manifest = read_manifest(folder / "zoo.toml")
+    before = manifest.zoo.get("config", {})
     changed = sorted(key for key in settings.keys() | before.keys() if settings.get(key) != before.get(key))
     if changed:
         was = ", ".join(f"{key} = {before.get(key)}" for key in changed)
         raise ConfigError(f"{folder} holds a zoo built with other settings ({was}); repeat those or take another --out")
-    return entries
+    return manifest.entries
 
 
 def _train_part(job: Job) -> ImageSet:

@@ -26,7 +26,7 @@ def fingerprints(spec: ApiSpec, images: Tensor) -> list[bytes]:
     difference, so unequal blocks agree in all sums with a chance of at most 2^-80, unless somebody built them to.
     No sum passes 2^12 * 2^10 * 2^31 = 2^53, so float64 holds it exactly in whatever order a matrix product adds it up.
 
-    The point is speed: SHA-256, even with the CPU's own instructions for it, takes twice as long over floats.
+    The point is speed: SHA-256, even with the CPU's own instructions for it, takes about 1.5 times as long over floats.
     """
     weights, salt = _weights(), str(spec.levels).encode()
     pixels = images.detach().cpu().flatten(1).contiguous()

@@ -72,7 +72,7 @@ class Index:
             if full.any():
                 bucket[full] = (bucket[full] + np.uint64(1)) & mask
                 continue
-            # Of several that want one slot the last writer has it; whoever does not find itself there tries again.
+            # Of several that want one slot the last writer has it; those that do not find themselves there try again.
             self._places[bucket, slot] = places
             self._tags[bucket, slot] = tags
             lost = self._places[bucket, slot] != places

@@ -14,7 +14,7 @@ from dfml.apis.ledger.fingerprint import KEY_BYTES
 from dfml.apis.ledger.index import Index, Words
 from dfml.errors import ArtifactError, ConfigError, DfmlError
 
-Answers = NDArray[np.float32]
+ProbabilityArray = NDArray[np.float32]
 
 _OURS, _FORMAT = 0x64666D6C, 1  # "dfml" in ASCII
 _ROW = 1024  # answers in one row of the table, at most: what a lookup has to read
@@ -43,7 +43,7 @@ class Journal:
         try:
             with _explained(path):
                 self._create()
-                # A request announced before now is not ours, and nobody is left to say how it ended.
+                # A request announced before now belongs to a process that is gone: how it ended is unknown.
                 self._before_us = self._one("SELECT coalesce(max(id), 0) FROM in_flight")
                 self._abandoned: set[int] = set()
                 self._index, self._indexed = Index(path.parent), 0
@@ -75,7 +75,7 @@ class Journal:
 
     @property
     def in_doubt(self) -> int:
-        """Images in requests that nobody saw the end of, as after a crash: perhaps paid for, not kept."""
+        """Images in requests whose end was not seen, as after a crash: perhaps paid for, not kept."""
         return self._one("SELECT coalesce(sum(count), 0) FROM in_flight") - self.in_flight
 
     @property
@@ -85,12 +85,12 @@ class Journal:
             rows = self._db.execute("SELECT id, count FROM in_flight WHERE id > ?", (self._before_us,)).fetchall()
         return sum(count for request, count in rows if request not in self._abandoned)
 
-    def find(self, keys: Sequence[bytes], way: int) -> dict[bytes, Answers]:
+    def find(self, keys: Sequence[bytes], way: int) -> dict[bytes, ProbabilityArray]:
         """The answers (way,) to those of `keys` that it knows."""
         self._catch_up()
         places = self._index.find(_tags(b"".join(keys)))
         known = {int(place): keys[i] for i, place in enumerate(places) if place >= 0} if (places >= 0).any() else {}
-        found: dict[bytes, Answers] = {}
+        found: dict[bytes, ProbabilityArray] = {}
         first, end = 0, 0
         row_keys, row = b"", np.empty((0, way), np.float32)
         for place, key in sorted(known.items()):
@@ -113,7 +113,7 @@ class Journal:
                 return None
             return self._db.execute("INSERT INTO in_flight (count) VALUES (?)", (count,)).lastrowid
 
-    def keep(self, request: int, keys: Sequence[bytes], answers: Answers) -> None:
+    def keep(self, request: int, keys: Sequence[bytes], answers: ProbabilityArray) -> None:
         """Keep `answers` (n, k), the whole or a part of what `request` announced."""
         with self._transaction():
             first = self.paid
@@ -131,7 +131,7 @@ class Journal:
             self._db.execute("DELETE FROM in_flight WHERE id = ?", (request,))
 
     def abandon(self, request: int) -> None:
-        """Nobody will know how `request` ended: it stays on file, in doubt."""
+        """How `request` ended cannot be known: it stays on file, in doubt."""
         self._abandoned.add(request)
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ def read_only(path: Path) -> Facts:
 
     In doubt is then also what a process that works at this moment has under way.
     """
-    # Without a write-ahead log nobody is at work on it, and SQLite need not make the files by which processes agree.
+    # Without a write-ahead log no process works on it, and SQLite need not make the files by which processes agree.
     how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
     with _explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=60)) as db:
         if _is_empty(db):  # killed before it had begun

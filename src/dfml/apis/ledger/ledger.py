@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, Checked, check_answer, innermost, prepare, stream
+from dfml.apis.blackbox import ApiSpec, BlackBox, Checked, ask_in_parts, check_answer, innermost, prepare
 from dfml.apis.ledger.fingerprint import fingerprints
-from dfml.apis.ledger.journal import Answers, Facts, Journal, read_only
+from dfml.apis.ledger.journal import Facts, Journal, ProbabilityArray, read_only
 from dfml.errors import ApiError, ArtifactError, BadAnswer, BudgetExceeded, ConfigError, Lost
 
 Part = tuple[Sequence[int], Tensor]
 """m rows of what was sent, and the answers (m, k) to them"""
 LOSSES = 5
-"""How often in a row whoever asks may be lost, without a single answer between, before we give up."""
+"""How often in a row the process that asks may be lost, without a single answer between, before we give up."""
 
 
 class Budget:
@@ -90,7 +90,9 @@ class Ledger:
         bounds = [own, None if self.shared is None else self.shared.remaining]
         return min((bound for bound in bounds if bound is not None), default=None)
 
-    def answers(self, spec: ApiSpec, keys: list[bytes], send: Callable[[list[int]], Iterable[Part]]) -> Answers:
+    def answers(
+        self, spec: ApiSpec, keys: list[bytes], send: Callable[[list[int]], Iterable[Part]]
+    ) -> ProbabilityArray:
         """Answers (n, k) to the images with these keys: known ones from the file, the others through `send`.
 
         `send` gets the places of the unknown images in `keys` and yields float32 probabilities for them; it is called
@@ -129,7 +131,7 @@ class Ledger:
             self.hits += len(keys) - len(paid)
         return answers if len(place) == len(keys) else answers[[place[key] for key in keys]]
 
-    def known(self, spec: ApiSpec, keys: Sequence[bytes]) -> dict[bytes, Answers]:
+    def known(self, spec: ApiSpec, keys: Sequence[bytes]) -> dict[bytes, ProbabilityArray]:
         """The answers (k,) to those of `keys` that are on file."""
         with self._changed:
             return self._journal.find(keys, spec.way)
@@ -190,7 +192,7 @@ class Ledger:
             )
         return request
 
-    def _pay(self, spec: ApiSpec, request: int, keys: list[bytes], parts: Iterable[Part]) -> Answers:
+    def _pay(self, spec: ApiSpec, request: int, keys: list[bytes], parts: Iterable[Part]) -> ProbabilityArray:
         """The answers (n, k) to `keys`, each on file before anybody sees it."""
         answers, unanswered = np.empty((len(keys), spec.way), np.float32), set(keys)
         try:
@@ -211,12 +213,12 @@ class Ledger:
         return answers
 
     def _settle(self, keys: Iterable[bytes]) -> None:
-        """Nobody asks for `keys` any more; whoever waits for them may look again."""
+        """No thread asks for `keys` any more; threads that wait for them look again."""
         self._asked.difference_update(keys)
         self._changed.notify_all()
 
     def _release(self, request: int, keys: set[bytes], *, failed: bool) -> None:
-        """The images of `keys` were not answered: because the API failed, or nobody knows why."""
+        """The images of `keys` were not answered: because the API failed, or for a reason that is not known."""
         with self._changed:
             self._settle(keys)
             if self.shared is not None:
@@ -244,7 +246,7 @@ class Metered:
             return torch.zeros(0, self.spec.way, device=images.device)
 
         def send(places: list[int]) -> Iterator[Part]:
-            for rows, scores in stream(self.api, ready if len(places) == len(ready) else ready[places]):
+            for rows, scores in ask_in_parts(self.api, ready if len(places) == len(ready) else ready[places]):
                 yield rows, scores if self._checked else check_answer(self.spec, scores, len(rows))
 
         answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)

@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, ask
+from dfml.apis.blackbox import ApiSpec, ImageArray, ask
 from dfml.errors import ApiError, ConfigError
 from dfml.runtime import cores
 
-Pixels = np.ndarray[Any, np.dtype[Any]]
-Arrange = Callable[[Pixels], Pixels]
+Arrange = Callable[[ImageArray], ImageArray]
 """images (n, c, h, w) in [0, 1] -> what the file takes: another layout, order or units"""
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 _INPUTS = {**_FLOATS, "tensor(uint8)": np.uint8}
@@ -64,7 +63,7 @@ class OnnxApi:
 
     def _respond(self, images: Tensor) -> Tensor:
         session = self._session()
-        pixels: Pixels = images.cpu().contiguous().numpy()
+        pixels: ImageArray = images.cpu().contiguous().numpy()
         if self.arrange is not None:
             pixels = self.arrange(pixels)
         pixels = pixels.astype(session.dtype, copy=False)
@@ -106,16 +105,18 @@ class _Session:
     output: str
     way: int | None
 
-    def run(self, pixels: Pixels) -> Pixels:
+    def run(self, pixels: ImageArray) -> ImageArray:
         """Scores (n, k); a file with a fixed batch gets the missing images as zeros, and their answers are dropped."""
         count = len(pixels)
         if self.batch and count < self.batch:
             pixels = np.concatenate([pixels, np.zeros((self.batch - count, *pixels.shape[1:]), pixels.dtype)])
-        scores: Pixels = self.session.run([self.output], {self.input: pixels})[0]
+        scores: ImageArray = self.session.run([self.output], {self.input: pixels})[0]
         return scores[:count]
 
 
-def _side_by_side(work: Callable[[Pixels], Pixels], batches: list[Pixels], threads: int | None) -> list[Pixels]:
+def _side_by_side(
+    work: Callable[[ImageArray], ImageArray], batches: list[ImageArray], threads: int | None
+) -> list[ImageArray]:
     # onnxruntime's own threads would share each layer of a batch, and spin in between on cores that others need.
     threads = min(threads or cores(), len(batches))
     if threads == 1:

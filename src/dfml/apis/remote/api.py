@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, gather, prepare
-from dfml.apis.remote.host import Host, Message, Reply
+from dfml.apis.remote.host import Host, HttpRequest, HttpResponse
 from dfml.apis.remote.limits import Limits
-from dfml.apis.remote.patience import Asking, Attempt, Gate, Shut, TooLarge, judge
+from dfml.apis.remote.patience import AskedToWait, Attempt, Gate, NotSent, TooLarge, judge
 from dfml.apis.remote.scores import OutputConfig, Scores, probabilities
 from dfml.apis.remote.secrets import Redactor, Secret
 from dfml.errors import ApiError, BadAnswer, ConfigError, Garbled, RateLimited, Refused, Unreachable
@@ -25,7 +25,7 @@ FORM_TRIES = 3
 """how often a form that a server may not know is tried before the next one; a fault may have been the reason"""
 
 
-class Wire(Protocol):
+class WireFormat(Protocol):
     """One protocol: how images become a request, and a reply becomes scores. Both are pure functions."""
 
     @property
@@ -38,24 +38,27 @@ class Wire(Protocol):
         """Images that a request can hold, where the protocol limits them."""
         ...
 
-    def request(self, images: Tensor, form: str) -> Message:
+    def request(self, images: Tensor, form: str) -> HttpRequest:
         """The request for images (n, c, h, w) in [0, 1]."""
         ...
 
-    def scores(self, reply: Reply, count: int) -> Scores:
+    def scores(self, reply: HttpResponse, count: int) -> Scores:
         """What a well-formed reply says of `count` images; `Garbled` for any other."""
         ...
 
 
 class RemoteApi:
-    """An API behind `wire` at `host`. `headers` go with every request; neither they nor `secrets` are ever shown."""
+    """An API at `host`, which is asked in `format`.
+
+    `headers` go with every request; neither they nor `secrets` are ever shown.
+    """
 
     answers_are_checked: Literal[True] = True
 
     def __init__(
         self,
         spec: ApiSpec,
-        wire: Wire,
+        format: WireFormat,
         host: Host,
         *,
         output: OutputConfig | None = None,
@@ -63,10 +66,10 @@ class RemoteApi:
         headers: Mapping[str, Secret] | None = None,
         secrets: Iterable[str] = (),
     ) -> None:
-        self.spec, self.wire, self.host = spec, wire, host
+        self.spec, self.format, self.host = spec, format, host
         self.output, self.limits = output or OutputConfig(), limits or Limits()
         self.gate = Gate(self.limits)
-        self.images_per_request = min(self.limits.images_per_request, wire.most or self.limits.images_per_request)
+        self.images_per_request = min(self.limits.images_per_request, format.most or self.limits.images_per_request)
         """images that go into a request; less than at first where the server found that too large"""
         self.last_scores: Scores | None = None
         """the scores of the latest answer as they came: `dfml probe` tells from them what the API sends"""
@@ -78,7 +81,7 @@ class RemoteApi:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
         return gather(self, images)
 
-    def stream(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
+    def answers_in_parts(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Rows of `images` and their class probabilities, as they arrive.
 
         After a failure nothing more is sent, but what is under way is waited for: it will have been paid for.
@@ -111,10 +114,10 @@ class RemoteApi:
                 if answers:  # what came together is kept together
                     yield answered, torch.cat(answers)
         except KeyboardInterrupt:
-            self.gate.stop()  # nobody waits for a server to come back
+            self.gate.stop()  # no thread waits for a server to come back
             raise
         finally:
-            pool.shutdown(cancel_futures=True)  # also when nobody wants the rest: no more is sent
+            pool.shutdown(cancel_futures=True)  # also when the caller wants no more: nothing further is sent
         if failure is not None:
             raise failure
 
@@ -126,7 +129,7 @@ class RemoteApi:
     def reach(self) -> None:
         """Return if there is a server at all, else `Unreachable`. Nothing is sent, so it costs no query."""
         try:
-            self.host.knock(seconds=min(self.limits.timeout, 10.0))
+            self.host.check_connection(seconds=min(self.limits.timeout, 10.0))
         except Unreachable as error:
             raise self._named(error) from None
 
@@ -148,7 +151,9 @@ class RemoteApi:
     def _ask(self, images: Tensor) -> Tensor:
         """Probabilities (n, k) for images that fit into one request."""
         try:
-            known = self.host.knows.get(type(self.wire).__name__) if len(self.wire.forms) > 1 else self.wire.forms[0]
+            known = (
+                self.host.knows.get(type(self.format).__name__) if len(self.format.forms) > 1 else self.format.forms[0]
+            )
             answer = self._persist(images, known) if known else self._discover(images)
         except ApiError as error:
             raise self._named(error) from None
@@ -158,27 +163,27 @@ class RemoteApi:
         return answer
 
     def _discover(self, images: Tensor) -> Tensor:
-        """Try the wire's forms, best first, and remember for all APIs of the server which one it understands."""
-        *uncertain, last = self.wire.forms
+        """Try the format's forms, best first, and remember for all APIs of the server which one it understands."""
+        *uncertain, last = self.format.forms
         attempt = Attempt()
         for form in uncertain:
             tries = 0
             while tries < FORM_TRIES:
                 try:
                     answer = self._exchange(images, form)
-                except (TooLarge, Shut):
+                except (TooLarge, NotSent):
                     raise
-                except Asking as error:
+                except AskedToWait as error:
                     self.gate.failed(error, attempt)
                 except Refused:
                     break
                 except (Unreachable, Garbled):
                     tries += 1
                 else:
-                    self.host.knows[type(self.wire).__name__] = form
+                    self.host.knows[type(self.format).__name__] = form
                     return answer
         answer = self._persist(images, last)
-        self.host.knows.setdefault(type(self.wire).__name__, last)
+        self.host.knows.setdefault(type(self.format).__name__, last)
         return answer
 
     def _persist(self, images: Tensor, form: str) -> Tensor:
@@ -187,18 +192,20 @@ class RemoteApi:
         while True:
             try:
                 return self._exchange(images, form)
-            except Shut:
+            except NotSent:
                 raise
             except (Unreachable, RateLimited, Garbled) as error:
                 self.gate.failed(error, attempt)
 
     def _exchange(self, images: Tensor, form: str) -> Tensor:
         self.gate.enter()
-        message = self.wire.request(images, form)
+        message = self.format.request(images, form)
         headers = {**message.headers, **{name: secret.reveal() for name, secret in self._headers.items()}}
-        reply = self.host.send(Message(message.method, message.url, headers, message.body), seconds=self.limits.timeout)
+        reply = self.host.send(
+            HttpRequest(message.method, message.url, headers, message.body), seconds=self.limits.timeout
+        )
         judge(reply)
-        scores = self.wire.scores(reply, len(images))
+        scores = self.format.scores(reply, len(images))
         self.gate.answered()
         self.last_scores = scores
         return probabilities(self.spec, self.output, scores, len(images))

@@ -19,7 +19,7 @@ _PIECE = 1 << 16
 _MOMENT = 0.02
 
 
-class Wire:
+class Connection:
     """A connection to `origin`, open from the beginning. `ends` is when the exchange on it has to be over.
 
     Waiting for too long is a `TimeoutError`, anything else that happens to a connection another `OSError`.
@@ -50,17 +50,17 @@ class Wire:
     def send(self, *parts: bytes) -> None:
         """All of the parts, one after the other."""
         for part in parts:
-            self._hurry()
+            self._limit_the_wait()
             self._socket.sendall(part)
 
     def receive(self) -> bytes:
         """Some bytes that have come; none at the end of the connection."""
-        self._hurry()
+        self._limit_the_wait()
         return self._socket.recv(_PIECE)
 
     @property
     def stale(self) -> bool:
-        """Whether an idle connection is of no more use: something came that nobody asked for, most likely its end."""
+        """Whether an idle connection is of no more use: something came that was not asked for, most likely its end."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
@@ -68,7 +68,7 @@ class Wire:
     def close(self) -> None:
         self._socket.close()
 
-    def _hurry(self) -> None:
+    def _limit_the_wait(self) -> None:
         """Let the next wait end when the exchange does; a setting of a moment ago is near enough."""
         ends, set_at = self._timeout
         now = time.monotonic()

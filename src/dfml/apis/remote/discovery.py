@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from dfml.apis.manifest import ApiEntry
-from dfml.apis.remote.host import Host, Message, origin_of
+from dfml.apis.remote.host import Host, HttpRequest, origin_of
 from dfml.apis.remote.patience import complaint
 from dfml.apis.remote.pixels import InputConfig
 from dfml.apis.remote.reading import read_json, shown
@@ -51,7 +51,7 @@ class Enquiry:
         body = b"{}" if method == "POST" else b""
         headers = {**self._headers, "Content-Type": "application/json"} if body else self._headers
         try:
-            reply = self.host.send(Message(method, self.url + path, headers, body), seconds=SECONDS)
+            reply = self.host.send(HttpRequest(method, self.url + path, headers, body), seconds=SECONDS)
         except (Refused, Unreachable) as error:
             raise type(error)(self._redact(str(error))) from None
         if reply.status in (401, 403):
@@ -100,7 +100,7 @@ def _inference_v2(server: Enquiry, models: Sequence[str], found: Found) -> None:
 
 
 def from_v2_metadata(url: str, model: str, told: Any) -> tuple[ApiEntry, list[str]]:
-    """The entry for a model whose V2 metadata is `told`, which nobody can rely on."""
+    """The entry for a model whose V2 metadata is `told`, which may be incomplete or wrong."""
     left_open: list[str] = []
     hints = _table(_table(told).get("parameters"))
     inputs, outputs = _tensors(told, "inputs"), _tensors(told, "outputs")

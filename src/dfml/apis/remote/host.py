@@ -1,4 +1,4 @@
-"""One HTTP exchange with a server that nobody trusts: it ends in time, is not too large, and stays with that server."""
+"""One HTTP exchange with an untrusted server: it ends in time, is not too large, and stays with that server."""
 
 import re
 import ssl
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from dfml.apis.remote.connection import Wire
+from dfml.apis.remote.connection import Connection
 from dfml.apis.remote.reading import shown
 from dfml.apis.remote.responses import MAX_BYTES, Response, read_response
 from dfml.errors import ConfigError, Garbled, Refused, Unreachable
@@ -28,7 +28,7 @@ _TARGET = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True)
-class Message:
+class HttpRequest:
     """A request. Its headers may hold secrets, so it does not show them."""
 
     method: str
@@ -38,7 +38,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Reply:
+class HttpResponse:
     """What came back, whole; the names of its headers in small letters."""
 
     status: int
@@ -49,16 +49,16 @@ class Reply:
 class Host:
     """The connections to one server, shared by all threads and by all APIs that it serves. TLS is verified.
 
-    `knows` holds what was found out about the server, for whoever talks to it.
+    `knows` holds what was found out about the server, for all APIs that it serves.
     """
 
     def __init__(self, origin: str) -> None:
         self.origin, self.knows = origin, dict[str, Any]()
-        self._idle: list[Wire] = []
+        self._idle: list[Connection] = []
         self._lock, self._room = threading.Lock(), threading.BoundedSemaphore(CONNECTIONS)
-        weakref.finalize(self, _close, self._idle)  # also when nobody calls `close`
+        weakref.finalize(self, _close, self._idle)  # also where `close` is not called
 
-    def send(self, message: Message, *, seconds: float) -> Reply:
+    def send(self, message: HttpRequest, *, seconds: float) -> HttpResponse:
         """One exchange; it ends within `seconds`, however slowly bytes drip in. No redirect leads to another host."""
         ends = time.monotonic() + seconds
         for _ in range(MAX_REDIRECTS + 1):
@@ -73,13 +73,13 @@ class Host:
                 )
             if message.method != "GET" and reply.status not in (307, 308):
                 raise Refused(f"{self.origin} redirects to {shown(target, 120)}; put that address into the manifest")
-            message = Message(message.method, target, message.headers, message.body)
+            message = HttpRequest(message.method, target, message.headers, message.body)
         raise Refused(f"{self.origin} redirects in circles; correct the address")
 
-    def knock(self, *, seconds: float) -> None:
+    def check_connection(self, *, seconds: float) -> None:
         """Return if the server lets us connect; else `Unreachable`. Nothing is sent."""
         try:
-            self._wire(time.monotonic() + seconds).close()
+            self._connection(time.monotonic() + seconds).close()
         except TimeoutError:
             raise Unreachable(f"{self.origin} did not answer in time") from None
 
@@ -94,7 +94,7 @@ class Host:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["origin"])  # type: ignore[misc]  # connections stay in their process
 
-    def _exchange(self, message: Message, ends: float) -> Reply:
+    def _exchange(self, message: HttpRequest, ends: float) -> HttpResponse:
         head = self._head(message)
         if not self._room.acquire(timeout=max(0.0, ends - time.monotonic())):
             raise Unreachable(f"{self.origin} did not answer in time")
@@ -106,48 +106,48 @@ class Host:
             raise Unreachable(f"{self.origin} broke the connection off ({_why(error)})") from None
         finally:
             self._room.release()
-        return Reply(response.status, response.headers, _plain(response.body, response.headers))
+        return HttpResponse(response.status, response.headers, _plain(response.body, response.headers))
 
-    def _answer(self, head: str, message: Message, ends: float) -> Response:
+    def _answer(self, head: str, message: HttpRequest, ends: float) -> Response:
         """Send, receive, and keep the connection if it is still good."""
-        wire = self._wire(ends)
+        connection = self._connection(ends)
         try:
-            target = message.url if wire.through_proxy else _path(message.url)
+            target = message.url if connection.through_proxy else _path(message.url)
             start = f"{message.method} {target} HTTP/1.1\r\n".encode("ascii")
-            greeting = wire.greeting if wire.through_proxy else b""
+            greeting = connection.greeting if connection.through_proxy else b""
             top = start + greeting + head.encode("latin-1")
-            wire.send(*((top, message.body) if len(message.body) > AT_ONCE else (top + message.body,)))
-            response = read_response(wire.receive)
+            connection.send(*((top, message.body) if len(message.body) > AT_ONCE else (top + message.body,)))
+            response = read_response(connection.receive)
         except BaseException:
-            wire.close()
+            connection.close()
             raise
         if response.reusable:
-            wire.used = time.monotonic()
+            connection.used = time.monotonic()
             with self._lock:
-                self._idle.append(wire)
+                self._idle.append(connection)
         else:
-            wire.close()
+            connection.close()
         return response
 
-    def _wire(self, ends: float) -> Wire:
+    def _connection(self, ends: float) -> Connection:
         """The connection that was used last, if it is still open, or a new one."""
         while True:
             with self._lock:
-                wire = self._idle.pop() if self._idle else None
-            if wire is None:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
                 break
-            if time.monotonic() - wire.used < KEEP_ALIVE and not wire.stale:
-                wire.ends = ends
-                return wire
-            wire.close()
+            if time.monotonic() - connection.used < KEEP_ALIVE and not connection.stale:
+                connection.ends = ends
+                return connection
+            connection.close()
         try:
-            return Wire(self.origin, ends)
+            return Connection(self.origin, ends)
         except TimeoutError:
             raise
         except OSError as error:
             raise Unreachable(f"{self.origin} cannot be reached ({_why(error)})") from None
 
-    def _head(self, message: Message) -> str:
+    def _head(self, message: HttpRequest) -> str:
         """All headers, and the empty line."""
         headers = {"Host": urlsplit(self.origin).netloc, "User-Agent": "dfml", "Accept": "application/json"}
         headers |= {"Accept-Encoding": "identity", **message.headers}
@@ -180,9 +180,9 @@ def _path(url: str) -> str:
     return (parts.path or "/") + f"?{parts.query}" * bool(parts.query)
 
 
-def _close(wires: list[Wire]) -> None:
-    while wires:
-        wires.pop().close()
+def _close(connections: list[Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def _why(error: OSError) -> str:

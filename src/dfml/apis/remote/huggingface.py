@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dfml.apis.remote.host import Message, Reply
+from dfml.apis.remote.host import HttpRequest, HttpResponse
 from dfml.apis.remote.pixels import InputConfig, files
 from dfml.apis.remote.reading import member, number, read_json, shown
 from dfml.apis.remote.scores import OutputConfig, Scores
@@ -30,19 +30,19 @@ class HuggingFace:
     def forms(self) -> Sequence[str]:
         return (self.input.form or ("raw" if self.output.top_k is None else "json"),)
 
-    def request(self, images: Tensor, form: str) -> Message:
+    def request(self, images: Tensor, form: str) -> HttpRequest:
         """The request for one image (1, c, h, w) in [0, 1]."""
         (file,) = files(images, self.input)
         url = self.url if self.model is None else f"{self.url}/models/{self.model}"
         if form == "raw":
             kind = "image/jpeg" if self.input.encoding == "jpeg" else "image/png"
-            return Message("POST", url, {"Content-Type": kind}, file)
+            return HttpRequest("POST", url, {"Content-Type": kind}, file)
         told: dict[str, Any] = {"inputs": base64.b64encode(file).decode()}
         if self.output.top_k is not None:
             told["parameters"] = {"top_k": self.output.top_k}
-        return Message("POST", url, {"Content-Type": "application/json"}, json.dumps(told).encode())
+        return HttpRequest("POST", url, {"Content-Type": "application/json"}, json.dumps(told).encode())
 
-    def scores(self, reply: Reply, count: int) -> Scores:
+    def scores(self, reply: HttpResponse, count: int) -> Scores:
         """Labels and scores; some servers wrap the list of one image into another list."""
         told = read_json(reply.body)
         if isinstance(told, list) and len(told) == 1 and isinstance(told[0], list):

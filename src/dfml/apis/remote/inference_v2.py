@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from dfml.apis.remote.host import Message, Reply
+from dfml.apis.remote.host import HttpRequest, HttpResponse
 from dfml.apis.remote.pixels import InputConfig, arranged, digits, files
 from dfml.apis.remote.reading import member, number, numbers, read_json, shown
 from dfml.apis.remote.scores import OutputConfig, Scores
@@ -52,7 +52,7 @@ class InferenceV2:
     def forms(self) -> Sequence[str]:
         return ("binary", "json") if self.input.form is None else (self.input.form,)
 
-    def request(self, images: Tensor, form: str) -> Message:
+    def request(self, images: Tensor, form: str) -> HttpRequest:
         """The request for images (n, c, h, w) in [0, 1]."""
         described, raw = self._tensor(images, binary=form == "binary")
         told: dict[str, Any] = {"inputs": [described]}
@@ -67,14 +67,14 @@ class InferenceV2:
             text = json.dumps(told)
             if isinstance(raw, str):  # numbers, already written by `digits`
                 text = text.replace('"data": null', f'"data": {raw}', 1)
-            return Message("POST", url, {"Content-Type": "application/json"}, text.encode())
+            return HttpRequest("POST", url, {"Content-Type": "application/json"}, text.encode())
         told["parameters"] = {"binary_data_output": True}
         header = json.dumps(told).encode()
         headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(header))}
         assert isinstance(raw, bytes)
-        return Message("POST", url, headers, header + raw)
+        return HttpRequest("POST", url, headers, header + raw)
 
-    def scores(self, reply: Reply, count: int) -> Scores:
+    def scores(self, reply: HttpResponse, count: int) -> Scores:
         """What the reply's output says of `count` images."""
         outputs, tail = _outputs(reply)
         kind, shape, values = _decoded(_chosen(outputs, self.output.name), tail)
@@ -111,7 +111,7 @@ class InferenceV2:
         return told | {"parameters": {"binary_data_size": len(content)}}, content
 
 
-def _outputs(reply: Reply) -> tuple[list[Any], bytes]:
+def _outputs(reply: HttpResponse) -> tuple[list[Any], bytes]:
     """The described outputs, and the raw tensors behind them."""
     length = reply.headers.get(HEADER_LENGTH.lower(), "").strip()
     header, tail = reply.body, b""

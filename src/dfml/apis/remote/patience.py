@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
-from dfml.apis.remote.host import Reply
+from dfml.apis.remote.host import HttpResponse
 from dfml.apis.remote.limits import Limits
 from dfml.apis.remote.reading import read_json, shown
 from dfml.errors import ApiError, Garbled, RateLimited, Refused, Unreachable
@@ -22,15 +22,15 @@ GARBLED_TRIES = 5
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """seconds of back-off after the first failure, and at most; between, it doubles"""
 LONGEST_WAIT = 1e6
-"""seconds that a server can ask for; beyond, nobody means it"""
+"""seconds that a server can ask for; more is taken for a mistake"""
 _PASSING = (408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524)
 
 
-class Shut(Unreachable):
+class NotSent(Unreachable):
     """Nothing was sent: the breaker is open, or the run ends."""
 
 
-class Asking(RateLimited):
+class AskedToWait(RateLimited):
     """The server asks us to come back later."""
 
     def __init__(self, sentence: str, seconds: float | None = None) -> None:
@@ -38,7 +38,7 @@ class Asking(RateLimited):
         self.seconds = seconds
 
 
-def judge(reply: Reply) -> None:
+def judge(reply: HttpResponse) -> None:
     """Return if the server says that all is well, else raise what its status means, with what it says."""
     if 200 <= reply.status < 300:
         return
@@ -49,7 +49,7 @@ def judge(reply: Reply) -> None:
         raise Refused(sentence)
     seconds = wait_asked_for(reply, time.time())
     if reply.status == 429 or seconds is not None:
-        raise Asking(sentence, seconds)
+        raise AskedToWait(sentence, seconds)
     raise Unreachable(sentence)
 
 
@@ -71,7 +71,7 @@ def complaint(body: bytes) -> str:
     return f": {text}" if text not in ("", "{}", "[]", "null", '""') else ""
 
 
-def wait_asked_for(reply: Reply, now: float) -> float | None:
+def wait_asked_for(reply: HttpResponse, now: float) -> float | None:
     """Seconds from Retry-After, as a number or a date, or from Hugging Face's `estimated_time`."""
     text = reply.headers.get("retry-after", "").strip()
     if text:
@@ -104,7 +104,7 @@ class Attempt:
 class Gate:
     """One API's door: the rate at which requests pass, the pauses that it asks for, and the circuit breaker.
 
-    The breaker opens when a request is given up: for a while nobody is let through, so that a dead API costs others no
+    The breaker opens when a request is given up: for a while no request passes, so that a dead API costs others no
     time. Then requests pass again, with a single try each until one is answered; while none is, the door stays closed
     for twice as long each time.
     """
@@ -120,11 +120,11 @@ class Gate:
         self._jitter = random.Random()  # of waiting times alone: no result depends on it
 
     def enter(self) -> None:
-        """Wait for our turn; `Shut` while the breaker is open."""
+        """Wait for our turn; `NotSent` while the breaker is open."""
         with self._lock:
             now = time.monotonic()
             if now < self._closed_until:
-                raise Shut(f"{self._reason} (tried again in {self._closed_until - now:.0f} s)")
+                raise NotSent(f"{self._reason} (tried again in {self._closed_until - now:.0f} s)")
             start = max(now, self._next, self._paused_until)
             if self.limits.rate is not None:
                 self._next = start + 1 / self.limits.rate
@@ -145,7 +145,7 @@ class Gate:
         """Wait before the next try of a request, or raise `error` and shut the door if this was the last."""
         with self._lock:
             probation, answered_at = self._cooldown > 0, self._answered_at
-        if isinstance(error, Asking):
+        if isinstance(error, AskedToWait):
             # A server that says when it will be back is believed, as long as anybody gets answers meanwhile.
             attempt.asked += 1
             pause = max(self._back_off(attempt.asked), error.seconds or 0.0)
@@ -164,7 +164,7 @@ class Gate:
         self._wait(self._back_off(attempt.failed))
 
     def stop(self) -> None:
-        """Nobody waits any longer: the run ends."""
+        """End all waiting: the run ends."""
         self._stopped.set()
 
     def _back_off(self, failures: int) -> float:
@@ -181,4 +181,4 @@ class Gate:
 
     def _wait(self, seconds: float) -> None:
         if self._stopped.wait(max(0.0, seconds)) if seconds > 0 else self._stopped.is_set():
-            raise Shut("the run was stopped")
+            raise NotSent("the run was stopped")

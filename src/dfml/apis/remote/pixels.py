@@ -4,17 +4,17 @@ import io
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from dfml.apis.blackbox import ImageArray
 from dfml.errors import ConfigError
 
 Encoding = Literal["fp32", "uint8", "png", "jpeg"]
-Pixels = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,9 @@ class InputConfig:
                 )
 
 
-def arranged(images: Tensor | Pixels, config: InputConfig) -> Pixels:
+def arranged(images: Tensor | ImageArray, config: InputConfig) -> ImageArray:
     """Images (n, c, h, w) in [0, 1] as one contiguous array, float32 or uint8, in the API's layout and units."""
-    pixels: Pixels = images.cpu().numpy() if isinstance(images, Tensor) else images
+    pixels: ImageArray = images.cpu().numpy() if isinstance(images, Tensor) else images
     if config.order == "bgr":
         pixels = pixels[:, ::-1]
     if config.encoding == "uint8":
@@ -78,7 +78,7 @@ def arranged(images: Tensor | Pixels, config: InputConfig) -> Pixels:
     return np.ascontiguousarray(pixels)
 
 
-def digits(pixels: Pixels) -> str:
+def digits(pixels: ImageArray) -> str:
     """A flat JSON list that gives back every float32 exactly, with no more digits than that takes."""
     if pixels.dtype == np.uint8:
         return "[" + ",".join(map(str, pixels.ravel().tolist())) + "]"
@@ -96,7 +96,7 @@ def files(images: Tensor, config: InputConfig) -> list[bytes]:
     return [_file(one, config) for one in pixels]
 
 
-def eight_bit(pixels: Pixels) -> NDArray[np.uint8]:
+def eight_bit(pixels: ImageArray) -> NDArray[np.uint8]:
     """Values in [0, 1] as the nearest of 0..255."""
     return np.rint(pixels * np.float32(255)).astype(np.uint8)
 

@@ -1,4 +1,4 @@
-"""Reading one HTTP/1.1 response off a connection, from a server that nobody trusts."""
+"""Reading one HTTP/1.1 response off a connection, from a server that is not trusted."""
 
 import re
 from collections.abc import Callable

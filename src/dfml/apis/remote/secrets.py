@@ -1,4 +1,4 @@
-"""Values nobody may read: they hide in every text, and what servers echo of them is blotted out."""
+"""Values that no text may show: they hide themselves, and what servers echo of them is blotted out."""
 
 import json
 import re

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dfml.apis.remote.host import Message, Reply
+from dfml.apis.remote.host import HttpRequest, HttpResponse
 from dfml.apis.remote.pixels import InputConfig, arranged, digits, files
 from dfml.apis.remote.reading import numbers, read_json, shown
 from dfml.apis.remote.scores import OutputConfig, Scores
@@ -30,7 +30,7 @@ class TfServing:
     def forms(self) -> Sequence[str]:
         return (self.input.form or "row",)
 
-    def request(self, images: Tensor, form: str) -> Message:
+    def request(self, images: Tensor, form: str) -> HttpRequest:
         """The request for images (n, c, h, w) in [0, 1]."""
         if self.input.encoding in ("png", "jpeg"):
             encoded = [{"b64": base64.b64encode(file).decode()} for file in files(images, self.input)]
@@ -46,9 +46,9 @@ class TfServing:
             text = f'{{"inputs": {column if name is None else f"{{{name}: {column}}}"}}}'
         version = f"/versions/{self.version}" if self.version else ""
         url = f"{self.url}/v1/models/{self.model}{version}:predict"
-        return Message("POST", url, {"Content-Type": "application/json"}, text.encode())
+        return HttpRequest("POST", url, {"Content-Type": "application/json"}, text.encode())
 
-    def scores(self, reply: Reply, count: int) -> Scores:
+    def scores(self, reply: HttpResponse, count: int) -> Scores:
         """What the reply says of `count` images, in whichever form it comes."""
         told = read_json(reply.body)
         if not isinstance(told, dict) or not ("predictions" in told or "outputs" in told):

@@ -139,7 +139,7 @@ class Learner:
         return self.rota.next(rested)
 
     def _affordable_sets(self, name: str) -> int:
-        """0, 1 or 2 sets, of which the answers that are on file already cost nothing."""
+        """0, 1 or 2 sets that the budget still pays for at their full price, whatever of them is on file already."""
         remaining = self.apis[name].ledger.remaining
         cost = self.config.recovery.queries(self.apis[name].spec.way)
         return 2 if remaining is None else min(2, remaining // cost)

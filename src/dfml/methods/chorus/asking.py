@@ -23,7 +23,7 @@ REST = 12.0
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswerTable:
     """What m APIs said of n images; APIs with fewer than k classes are padded with columns of zeros."""
 
     images: Tensor  # uint8 (n, c, h, w)
@@ -31,11 +31,11 @@ class Answers:
     asked: Tensor  # bool (n, m): which API has answered about which image
     ways: Tensor  # long (m,): how many classes each API has
 
-    def on(self, device: torch.device) -> "Answers":
+    def on(self, device: torch.device) -> "AnswerTable":
         """The same on `device`."""
-        return Answers(*(part.to(device) for part in (self.images, self.probs, self.asked, self.ways)))
+        return AnswerTable(*(part.to(device) for part in (self.images, self.probs, self.asked, self.ways)))
 
-    def rows(self, keep: Tensor) -> "Answers":
+    def rows(self, keep: Tensor) -> "AnswerTable":
         """The answers about some of the images."""
         keep = keep.to(self.images.device)
         return replace(self, images=self.images[keep], probs=self.probs[keep], asked=self.asked[keep])
@@ -46,7 +46,7 @@ class Answers:
         return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def surest(answers: Answers, column: int, spec: ApiSpec, *, count: int = 4, classes: int = 20) -> RecoveredSet:
+def surest(answers: AnswerTable, column: int, spec: ApiSpec, *, count: int = 4, classes: int = 20) -> RecoveredSet:
     """For each of the first `classes` classes of API `column`, the `count` images it gives most to that class."""
     asked = answers.asked[:, column].nonzero().flatten()
     probs = answers.probs[asked, column, : spec.way]
@@ -71,7 +71,7 @@ def ask_all(
     waiting: int = WAITING,
     on_answers: Callable[[str, int], None] = lambda api, images: None,
     on_failure: Callable[[str, ApiError], None] = lambda api, error: None,
-) -> Answers:
+) -> AnswerTable:
     """Ask API i about the first `counts[i]` of the uint8 `images` (n, c, h, w).
 
     So many local APIs are asked at once as there are `workers`, and `waiting` remote ones.
@@ -113,13 +113,13 @@ def ask_all(
     except BaseException:
         table.stopped.set()
         for api in apis:
-            release(api)  # whoever waits for an answer wakes up
+            release(api)  # threads that wait for an answer wake up
         raise
     finally:
         for pool in (here, away):
             pool.shutdown(cancel_futures=True)
     ways = torch.tensor([api.spec.way for api in apis])
-    return Answers(images, table.probs, table.asked, ways)
+    return AnswerTable(images, table.probs, table.asked, ways)
 
 
 class _Table:

@@ -12,8 +12,8 @@ from dfml.images.prior import prior
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
 from dfml.methods.budgets import within_budgets
-from dfml.methods.chorus.asking import Answers, ask_all, surest
-from dfml.methods.chorus.student import ChorusDistilConfig, Student
+from dfml.methods.chorus.asking import AnswerTable, ask_all, surest
+from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics
@@ -82,7 +82,7 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
     spec = config.net.spec
     device, net = place.hardware.device, Net(spec, mixed=place.hardware.mixed)
     start = net.init(stream(place.seed, "meta-model"), device=device)
-    student = Student(net, start, answers.on(device), config.distil, rng=stream(place.seed, "distil"))
+    student = ChorusStudent(net, start, answers.on(device), config.distil, rng=stream(place.seed, "distil"))
     if place.run.resumed and checkpoint.exists():
         student.load(checkpoint)
     saved, unsaid = time.monotonic(), list[float]()
@@ -100,10 +100,10 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
         place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
     some = answers.images[:512].to(device).float() / 255
     statistics = batch_statistics(spec, student.params, normalise(some))
-    return Initialisation(student.params, spec, statistics, voices=student.voices(some))
+    return Initialisation(student.params, spec, statistics, expected=student.expected(some))
 
 
-def _ask(config: ChorusConfig, place: Workplace) -> Answers:
+def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
     size, channels = config.net.size, config.net.channels
     images = prior(config.queries, seed=derive_seed(place.seed, "pool"), size=size, channels=channels)
     counts = cost(config, [api.spec for api in place.apis])
@@ -136,8 +136,8 @@ def _ask(config: ChorusConfig, place: Workplace) -> Answers:
     return answers
 
 
-def _keep_surest(answers: Answers, place: Workplace) -> None:
-    """The images that say most about each API, for whoever wants to look: learning does not read them."""
+def _keep_surest(answers: AnswerTable, place: Workplace) -> None:
+    """The images that say most about each API, to look at: learning does not read them."""
     place.run.recovered.mkdir(exist_ok=True)
     for column, api in enumerate(place.apis):
         if bool(answers.asked[:, column].any()):

@@ -9,8 +9,8 @@ from torch import Generator, Tensor
 
 from dfml.files import load_tensors, save_tensors
 from dfml.images.augment import augment
-from dfml.methods.chorus.asking import Answers
-from dfml.nets.expected_answers import Voices
+from dfml.methods.chorus.asking import AnswerTable
+from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.functional import Net, Params
 
 NOWHERE = -1e4
@@ -36,12 +36,12 @@ class ChorusDistilConfig:
     held_out: float = 0.1
     """the part of the images kept aside to weigh APIs with; they join the rest afterwards"""
     least_gain: float = 0.05
-    """APIs whose answers are less predictable than this are dropped, and so are those"""
+    """APIs whose answers are less predictable than this are dropped"""
     least_share: float = 0.5
-    """that are less than this part as predictable as the median of the others"""
+    """APIs that are less than this part as predictable as the median of the others are dropped, too"""
 
 
-class Student:
+class ChorusStudent:
     """One body with a linear head for each API, in training on all their answers.
 
     Minimises, over the body and the heads, the mean over (image, API) pairs that were asked of
@@ -54,7 +54,7 @@ class Student:
     """
 
     def __init__(
-        self, net: Net, params: Params, answers: Answers, config: ChorusDistilConfig, *, rng: Generator
+        self, net: Net, params: Params, answers: AnswerTable, config: ChorusDistilConfig, *, rng: Generator
     ) -> None:
         self.net, self.answers, self.config, self.rng = net, answers, config, rng
         self.apis, self.way = answers.probs.shape[1:]
@@ -77,13 +77,13 @@ class Student:
         """The body as it is now, with the head it came with."""
         return self.head | {name: p.detach() for name, p in self.body.items()}
 
-    def voices(self, images: Tensor) -> Voices:
+    def expected(self, images: Tensor) -> ExpectedAnswers:
         """The heads of the APIs that were kept, centred on the answers expected for `images` (n, c, h, w) in [0, 1]."""
         kept = (self.trust > 0).nonzero().squeeze(1)
         weight = self.weight.detach().view(self.apis, self.way, -1)[kept].flatten(0, 1)
         bias = (self.bias.detach().view(self.apis, self.way) + self.absent)[kept].flatten()
         with torch.no_grad():
-            return Voices.heard(weight, bias, self.net.features(self.params, images), apis=len(kept))
+            return ExpectedAnswers.centred_on(weight, bias, self.net.features(self.params, images), apis=len(kept))
 
     def advance(self) -> float:
         """One update; the loss it was made for."""
@@ -139,13 +139,13 @@ class Student:
         """In the order the optimiser was given."""
         return {**self.body, "heads.weight": self.weight, "heads.bias": self.bias}
 
-    def _losses(self, batch: Answers, images: Tensor) -> Tensor:
+    def _losses(self, batch: AnswerTable, images: Tensor) -> Tensor:
         """KL (n, m) of every asked pair, 0 for the others."""
         logits = self.net.features(self.body, images) @ self.weight.T + self.bias
         logits = logits.view(-1, self.apis, self.way) + self.absent
         return F.kl_div(logits.log_softmax(-1), batch.probs, reduction="none").sum(-1) * batch.asked
 
-    def _weigh(self, aside: Answers) -> Tensor:
+    def _weigh(self, aside: AnswerTable) -> Tensor:
         """How much of each API's answers the student foresees on images it was not taught: (m,), mean 1 over the kept.
 
             gain_a = 1 - KL(answer || student) / KL(answer || mean answer)
@@ -165,7 +165,7 @@ class Student:
 def believed(gain: Tensor, *, least: float, share: float) -> Tensor:
     """The weight of each API: its gain, or 0 if that is too little, with mean 1 over those kept.
 
-    Where nobody passes, everybody counts alike: answers nobody understands are all there is.
+    Where none passes, all count alike: there is nothing better to learn from.
     """
     if not bool((gain > least).any()):
         return torch.ones_like(gain)
@@ -173,7 +173,7 @@ def believed(gain: Tensor, *, least: float, share: float) -> Tensor:
     return kept / kept[kept > 0].mean()
 
 
-def _parts(answers: Answers) -> list[Answers]:
+def _parts(answers: AnswerTable) -> list[AnswerTable]:
     """Batches of a size that batch statistics are sound for."""
     rows = torch.arange(len(answers.images))
     return [answers.rows(part) for part in rows.tensor_split(max(1, len(rows) // 128))]
