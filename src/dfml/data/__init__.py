@@ -1,19 +1,20 @@
 """Real images. No other room reads any; recovery, meta-learning and methods never import this one."""
 
-from difflib import get_close_matches
 from pathlib import Path
 
 from dfml.data import cifar_fs, cub, folder, mini_imagenet
-from dfml.data.cache import Progress, cached
+from dfml.data.cache import OnDecoded, cached
 from dfml.data.decode import Fit, decode
 from dfml.data.episodes import episodes, sample_episode
 from dfml.data.glyphs import Glyphs
 from dfml.data.image_set import ImageSet, channel_statistics
 from dfml.data.layout import PARTS
 from dfml.data.source import ImageFiles
-from dfml.errors import ConfigError
+from dfml.errors import ConfigError, nearest
 
 DATASETS = ("glyphs", "cifar-fs", "mini-imagenet", "cub", "folder")
+MULTIPLE = ("cifar-fs", "mini-imagenet", "cub")
+"""the three of scenario mh"""
 
 _SIZE = {"glyphs": 32, "cifar-fs": 32, "mini-imagenet": 84, "cub": 84, "folder": 84}
 _LAYOUT = {
@@ -31,7 +32,7 @@ def open_dataset(
     data: Path | None = None,
     size: int | None = None,
     seed: int = 0,
-    on_progress: Progress | None = None,
+    on_progress: OnDecoded | None = None,
 ) -> ImageSet:
     """One part (train, val, test) of a data set, decoded to `size` x `size` on first use and cached from then on.
 
@@ -40,8 +41,7 @@ def open_dataset(
     seen in training come back in the test.
     """
     if name not in DATASETS:
-        near = get_close_matches(name, DATASETS, 1, 0)
-        raise ConfigError(f"unknown data set {name!r}; did you mean {near[0]!r}? There are {', '.join(DATASETS)}")
+        raise ConfigError(f"unknown data set {name!r}; {nearest(name, DATASETS)}")
     if part not in PARTS:
         raise ConfigError(f"unknown part {part!r} of {name}; choose one of {', '.join(PARTS)}")
     size = _SIZE[name] if size is None else size

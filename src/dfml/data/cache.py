@@ -17,7 +17,7 @@ from dfml.data.image_set import ImageSet
 from dfml.data.source import Source
 from dfml.errors import DataError
 
-Progress = Callable[[int, int], None]
+OnDecoded = Callable[[int, int], None]
 """called with (images done, images in all) while a part is decoded"""
 
 _UNFINISHED = ".part-"
@@ -31,7 +31,7 @@ def cache_folder() -> Path:
     return (Path(base).expanduser() if base else Path.home() / ".cache") / "dfml"
 
 
-def cached(source: Source, *, on_progress: Progress | None = None) -> ImageSet:
+def cached(source: Source, *, on_progress: OnDecoded | None = None) -> ImageSet:
     """The images of `source`, decoded now unless the very same files were decoded before.
 
     `NAME.npy` holds the pixels and `NAME.json` says what they are. Each appears under its name in one step and the
@@ -90,7 +90,7 @@ def _header(images: ImageSet) -> bytes:
     return header.getvalue()
 
 
-def _write_pixels(file: IO[bytes], header: bytes, source: Source, on_progress: Progress | None) -> None:
+def _write_pixels(file: IO[bytes], header: bytes, source: Source, on_progress: OnDecoded | None) -> None:
     """Stream batches behind a .npy header; never more than one batch in memory."""
     total, done = sum(source.counts), 0
     file.write(header)

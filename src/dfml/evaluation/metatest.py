@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from dfml.adaptation.classifier import SUPPORT_WEIGHT
 from dfml.adaptation.heads import check_expected, check_way
 from dfml.apis.blackbox import fit_to
-from dfml.data import ImageSet, open_dataset
+from dfml.data import MULTIPLE, ImageSet, open_dataset
 from dfml.data.episodes import sample_episode
 from dfml.engine.pool import Finished, Report, WorkProgress, side_by_side
 from dfml.episode import Episode, EpisodeSpec
@@ -19,7 +19,6 @@ from dfml.hardware import CPU, Hardware
 from dfml.initialisation import Initialisation
 from dfml.nets.functional import Net
 from dfml.rng import stream
-from dfml.zoo.building import MULTIPLE
 
 CHUNK = 50
 """tasks a worker takes at a time"""

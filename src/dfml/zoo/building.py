@@ -11,7 +11,7 @@ from safetensors.torch import save
 
 from dfml.apis.manifest import ApiEntry, read_manifest, write_manifest
 from dfml.config import to_mapping
-from dfml.data import ImageSet, open_dataset
+from dfml.data import MULTIPLE, ImageSet, open_dataset
 from dfml.engine.choice import Engine, Local
 from dfml.engine.pool import Report, WorkProgress
 from dfml.errors import ConfigError
@@ -25,7 +25,6 @@ from dfml.zoo.training import TrainConfig, accuracy, train
 
 Scenario = Literal["ss", "sh", "mh"]
 HETEROGENEOUS: tuple[Arch, ...] = ("conv4", "resnet10", "resnet18")
-MULTIPLE = ("cifar-fs", "mini-imagenet", "cub")
 
 
 @dataclass(frozen=True, kw_only=True)
