@@ -20,7 +20,7 @@ test: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -rs
 
 test-slow: env
 	$(BIN)/pytest -m slow
