@@ -39,7 +39,7 @@ test-ray: env
 
 bench: env
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),ray]'
-	$(BIN)/python -m benchmarks --out results/benchmarks.json
+	$(BIN)/python -m benchmarks --out results/speed/benchmarks.json
 
 clean:
 	rm -rf $(VENV) demo
