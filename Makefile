@@ -20,7 +20,7 @@ test: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -rs
 
 test-slow: env
 	$(BIN)/pytest -m slow
@@ -39,7 +39,7 @@ test-ray: env
 
 bench: env
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),ray]'
-	$(BIN)/python -m benchmarks --out results/benchmarks.json
+	$(BIN)/python -m benchmarks --out results/speed/benchmarks.json
 
 clean:
 	rm -rf $(VENV) demo

@@ -1,7 +1,7 @@
 """How cost and memory grow with APIs and with queries: chorus on tiny APIs, each setting in a process of its own.
 
-    python -m benchmarks growth --out results/benchmarks.json
-    python -m benchmarks.growth --plot docs/growth.svg         draws what stands in results/benchmarks.json
+    python -m benchmarks growth --out results/speed/benchmarks.json
+    python -m benchmarks.growth --plot docs/growth.svg         draws what stands in results/speed/benchmarks.json
 
 10, 100 and 1,000 APIs of 250 queries, then 100 APIs of 250, 1,000 and 4,000. What is timed is asking (every answer in
 its ledger); distilling has as many steps as it is told, whatever there is to learn, so its seconds a step are given
@@ -159,7 +159,7 @@ if __name__ == "__main__":
     parser.add_argument("--plot", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.plot:
-        plot(json.loads(Path("results/benchmarks.json").read_text())["benchmarks"]["growth"], arguments.plot)
+        plot(json.loads(Path("results/speed/benchmarks.json").read_text())["benchmarks"]["growth"], arguments.plot)
     elif arguments.measure:
         manifest, queries, out = arguments.measure
         print(json.dumps(learn(Path(manifest), int(queries), Path(out))))

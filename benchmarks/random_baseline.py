@@ -1,6 +1,6 @@
 """Why does the paper report 20 % for an untrained network? Variants of its meta-test, one after another.
 
-    python -m benchmarks.random_baseline CIFAR_FS --tasks 60 --out results/random-baseline.json
+    python -m benchmarks.random_baseline CIFAR_FS --tasks 60 --out FILE
 
 Each variant is the published protocol (10 steps of gradient descent, rate 0.01) with one thing changed.
 """

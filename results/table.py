@@ -1,4 +1,4 @@
-"""The Markdown tables of the README and the docs, from the JSON files beside this script.
+"""The Markdown tables of the README and the docs, from the JSON files in the folders beside this script.
 
 python results/table.py            prints them
 python results/table.py --write    puts them where the pages say <!-- table NAME --> or, for a table of
@@ -41,13 +41,15 @@ def cell(names: list[str], *, head: str, shot: int) -> str:
 
 
 def runs(name: str) -> list[str]:
-    """The JSON files of all seeds of one setting."""
-    pattern = re.compile(re.escape(name) + r"-\d+")
-    return sorted(path.stem for path in HERE.glob("*.json") if pattern.fullmatch(path.stem))
+    """The results of all seeds of one setting, such as accuracy/chorus-500, without their suffix."""
+    folder, _, stem = name.rpartition("/")
+    pattern = re.compile(re.escape(stem) + r"-\d+")
+    found = (path.stem for path in (HERE / folder).glob("*.json") if pattern.fullmatch(path.stem))
+    return sorted(f"{folder}/{each}" for each in found)
 
 
 def row(title: str, name: str, queries: str, *, head: str, variant: str = "") -> str:
-    names = [f"{run}-{variant}" if variant else run for run in runs(name)]
+    names = [f"{run}-{variant}" if variant else run for run in runs(f"accuracy/{name}")]
     names = [run for run in names if (HERE / f"{run}.json").exists()]
     cells = " | ".join(cell(names, head=head, shot=shot) for shot in (1, 5))
     return f"| {title} | {queries} | {head}{', ' * bool(variant)}{variant} | {cells} | {len(names)} |"
@@ -75,10 +77,10 @@ def accuracy_table() -> str:
 
 def inductive_table() -> str:
     lines = ["| BatchNorm statistics | 1-shot | 5-shot |", "|---|---|---|"]
-    titles = {"transductive-val": "of the task's own batch (transductive)"}
-    for path in sorted(HERE.glob("inductive-val-*.json")):
+    titles = {"inductive/transductive-val": "of the task's own batch (transductive)"}
+    for path in sorted((HERE / "inductive").glob("val-*.json")):
         weight = float(path.stem.rsplit("-", 1)[1])
-        titles[path.stem] = f"frozen: {weight:.0%} support set, {1 - weight:.0%} learning"
+        titles[f"inductive/{path.stem}"] = f"frozen: {weight:.0%} support set, {1 - weight:.0%} learning"
     for name, title in titles.items():
         cells = " | ".join(cell([name], head="prototype", shot=shot) for shot in (1, 5))
         lines.append(f"| {title} | {cells} |")
@@ -86,7 +88,7 @@ def inductive_table() -> str:
 
 
 def reach_table() -> str:
-    path = HERE / "reach.json"
+    path = HERE / "reach" / "reach.json"
     if not path.exists():
         return "n/a"
     lines = [
@@ -112,14 +114,14 @@ def conditions_table() -> str:
     }
     lines = ["| teachers, 1,000 queries each | 1-shot | 5-shot | seeds |", "|---|---|---|---|"]
     for name, title in titles.items():
-        names = runs(f"conditions-{name}")
+        names = runs(f"conditions/{name}")
         cells = " | ".join(cell(names, head="prototype", shot=shot) for shot in (1, 5))
         lines.append(f"| {title} | {cells} | {len(names)} |")
     return "\n".join(lines)
 
 
 def speed_table() -> str:
-    path = HERE / "benchmarks.json"
+    path = HERE / "speed" / "benchmarks.json"
     if not path.exists():
         return "n/a"
     results = json.loads(path.read_text())["benchmarks"].values()
@@ -137,9 +139,9 @@ CONDITIONS = {
 def remote_table() -> str:
     """What real endpoints' answers cost chorus, at equal queries."""
     lines = ["| answers | 1-shot | 5-shot | against exact | seeds |", "|---|---|---|---|---|"]
-    exact = [mean(runs("remote-exact"), head="prototype", shot=shot) for shot in (1, 5)]
+    exact = [mean(runs("remote/exact"), head="prototype", shot=shot) for shot in (1, 5)]
     for name, title in CONDITIONS.items():
-        files = runs(f"remote-{name}")
+        files = runs(f"remote/{name}")
         cells = " | ".join(cell(files, head="prototype", shot=shot) for shot in (1, 5))
         means = [mean(files, head="prototype", shot=shot) for shot in (1, 5)]
         lost = [
@@ -160,7 +162,7 @@ def throughput_table() -> str:
 
 def benchmark(name: str) -> dict[str, Any]:
     """What one of the benchmarks measured."""
-    path = HERE / "benchmarks.json"
+    path = HERE / "speed" / "benchmarks.json"
     measured: dict[str, Any] = json.loads(path.read_text())["benchmarks"] if path.exists() else {}
     found: dict[str, Any] = measured.get(name, {})
     return found
@@ -198,7 +200,7 @@ def growth_table() -> str:
 
 def spent(name: str) -> str:
     """Queries an API on average, as the runs' own ledgers counted them."""
-    path = HERE / f"{name}-queries.json"
+    path = HERE / "accuracy" / f"{name}-queries.json"
     if not path.exists():
         return "n/a"
     totals = [spending["queries"] / len(spending["apis"]) for spending in json.loads(path.read_text())]
@@ -206,7 +208,7 @@ def spent(name: str) -> str:
 
 
 def random_table() -> str:
-    path = HERE / "random-baseline.json"
+    path = HERE / "random-baseline" / "random-baseline.json"
     if not path.exists():
         return "n/a"
     lines = ["| one thing changed | 1-shot | 5-shot |", "|---|---|---|"]
@@ -218,8 +220,8 @@ def random_table() -> str:
 
 def bench_table(name: str) -> str:
     """A table of `dfml bench`, as far as its cells have come in."""
-    path = HERE / "tables" / f"{name}.json"
-    return table_body(load_table(read_json(path), HERE)) if path.exists() else "n/a"
+    path = HERE / "bench" / "tables" / f"{name}.json"
+    return table_body(load_table(read_json(path), HERE / "bench")) if path.exists() else "n/a"
 
 
 TABLES = {

@@ -26,6 +26,15 @@ def rng() -> torch.Generator:
 
 
 @pytest.fixture(scope="session")
+def bfloat16() -> None:
+    """For tests that compute in bfloat16 on the CPU: they skip where that would end pytest."""
+    from dfml.hardware import bfloat16_fault
+
+    if fault := bfloat16_fault():
+        pytest.skip(f"NO BFLOAT16: {fault}")
+
+
+@pytest.fixture(scope="session")
 def real_data() -> Path:
     """A folder that holds cifar-fs/, mini-imagenet/ and cub/ in the layouts of their public downloads."""
     folder = os.environ.get("DFML_TEST_DATA")

@@ -1,14 +1,19 @@
 """Names of devices and precisions, and what mixed precision may change."""
 
+import functools
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 from torch.func import functional_call
 
+from dfml import hardware as hardware_module
 from dfml.adaptation.classifier import FewShotClassifier
 from dfml.cli import main, parser
 from dfml.episode import Episode
@@ -23,8 +28,9 @@ from dfml.nets.primitives import conv2d
 from dfml.zoo.training import TrainConfig, accuracy, train
 from methods.colour_apis import colour_api
 
-MIXED = find_hardware("cpu", "mixed")
+MIXED = Hardware(mixed=True)  # not by its name: that would be refused where bfloat16 does not compute
 CHORUS = ["net.width=8", "queries=60", "distil.steps=30", "distil.batch=32"]
+needs_bfloat16 = pytest.mark.usefixtures("bfloat16")
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens where there is no GPU")
 
 
@@ -118,9 +124,102 @@ def test_the_commands_of_the_documentation_are_understood():
         assert parser().parse_args(shlex.split(command)).device == "cuda"
 
 
+# processors without bfloat16
+
+KILLED = """
+import os, resource, signal
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no file of its memory
+os.kill(os.getpid(), signal.SIGILL)
+"""
+
+
+@pytest.fixture
+def processor(monkeypatch):
+    """A function that makes this processor one on which the trial is another program."""
+
+    def become(trial):
+        monkeypatch.setattr(hardware_module, "_TRIAL", trial)
+        untried = functools.cache(hardware_module.bfloat16_fault.__wrapped__)
+        monkeypatch.setattr(hardware_module, "bfloat16_fault", untried)
+
+    return become
+
+
+@pytest.mark.parametrize("verb", ["learn", "evaluate", "bench", "zoo build"])
+def test_a_processor_that_bfloat16_kills_is_one_sentence(processor, capsys, tmp_path, monkeypatch, verb):
+    processor(KILLED)
+    monkeypatch.chdir(tmp_path)
+    assert main([*VERBS[verb], "--precision", "mixed"]) == 1
+    assert capsys.readouterr().err == (
+        "dfml: --precision mixed was asked for, but products in bfloat16 fail on this processor "
+        "(a process that tried them was ended by SIGILL); take --precision full\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("trial", "said"),
+    [
+        ("raise RuntimeError('no kernel')", r"\(a process that tried them failed: RuntimeError: no kernel\)"),
+        ("raise SystemExit(3)", r"\(a process that tried them failed: exit code 3\)"),
+        ("import time; time.sleep(60)", r"\(a process that tried them did not end within 0.5 s\)"),
+    ],
+)
+def test_other_failures_are_told_too(processor, monkeypatch, trial, said):
+    processor(trial)
+    if "sleep" in trial:
+        monkeypatch.setattr(hardware_module, "_TRIAL_SECONDS", 0.5)
+    with pytest.raises(ConfigError, match=said):
+        find_hardware("cpu", "mixed")
+
+
+def test_without_a_python_to_start_bfloat16_is_not_trusted(processor, monkeypatch):
+    processor("")
+    monkeypatch.setattr(hardware_module.sys, "executable", "/nowhere/python")
+    with pytest.raises(ConfigError, match=r"no process could be started to try them: .*/nowhere/python"):
+        find_hardware("cpu", "mixed")
+
+
+def test_bfloat16_is_tried_once_and_only_where_it_is_needed(processor, monkeypatch, tmp_path):
+    processor(f"open({str(tmp_path / 'trials')!r}, 'a').write('x')")
+    find_hardware()
+    find_hardware("auto", "full")
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "is_available", lambda: True)
+        patch.setattr(torch.cuda, "device_count", lambda: 1)
+        assert find_hardware("cuda", "mixed").mixed
+    assert not (tmp_path / "trials").exists()
+    assert find_hardware("cpu", "mixed") == find_hardware("cpu", "mixed") == MIXED
+    assert (tmp_path / "trials").read_text() == "x"
+
+
+def test_no_test_of_bfloat16_ends_pytest_where_it_kills(tmp_path):
+    """This file's tests of mixed precision, on such a processor: each skips, and none gets as far as a product."""
+    (tmp_path / "deadly.py").write_text(
+        "import os, signal\n"
+        "import torch\n"
+        "from dfml import hardware\n"
+        f"hardware._TRIAL = {KILLED!r}\n"
+        "torch.autocast = lambda *a, **k: os.kill(os.getpid(), signal.SIGILL)\n"
+    )
+    paths = [str(tmp_path), *sys.path]
+    command = [sys.executable, "-m", "pytest", "-rs", "-p", "deadly", "-p", "no:cacheprovider", __file__]
+    result = subprocess.run(
+        [*command, "-k", "mixed_ or autocast"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "NO BFLOAT16: a process that tried them was ended by SIGILL" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("6 skipped, ")
+
+
 # mixed precision
 
 
+@needs_bfloat16
 def test_a_convolution_under_autocast_is_rounded_and_differentiable_twice(rng):
     x = torch.randn(2, 3, 8, 8, generator=rng, requires_grad=True)
     weight = torch.randn(4, 3, 3, 3, generator=rng, requires_grad=True)
@@ -140,6 +239,7 @@ def test_a_convolution_under_autocast_is_rounded_and_differentiable_twice(rng):
         assert 1e-4 < off < 2e-2  # bfloat16 has 8 binary digits: 0.4 %
 
 
+@needs_bfloat16
 def test_a_mixed_meta_gradient_is_no_rougher_than_pytorchs_own_autocast(rng):
     spec = NetSpec(way=3, size=32, width=8)
     images = torch.rand(60, 3, 32, 32, generator=rng)
@@ -161,6 +261,7 @@ def test_a_mixed_meta_gradient_is_no_rougher_than_pytorchs_own_autocast(rng):
     assert torch.cosine_similarity(ours, exact, dim=0) > 0.95
 
 
+@needs_bfloat16
 def test_learning_in_mixed_precision_is_near_and_leaves_float32(tmp_path):
     apis = [colour_api("a", seed=1), colour_api("b", seed=2)]
     losses = {"full": [], "mixed": []}
@@ -179,6 +280,7 @@ def test_learning_in_mixed_precision_is_near_and_leaves_float32(tmp_path):
         learn(apis, tmp_path / "mixed", settings=CHORUS, resume=True)
 
 
+@needs_bfloat16
 def test_bi_level_learning_runs_in_mixed_precision(tmp_path):
     settings = [
         "net.width=4",
@@ -206,6 +308,7 @@ def test_bi_level_learning_runs_in_mixed_precision(tmp_path):
         assert (p - exact.params[name]).abs().max() < 0.02  # Adam took 3 steps of 0.001 from the same place
 
 
+@needs_bfloat16
 def test_an_api_trained_in_mixed_precision_is_as_good(rng):
     labels = torch.arange(180) % 3
     images = torch.randn(180, 3, 16, 16, generator=rng) + labels.view(-1, 1, 1, 1) - 1.0
@@ -220,6 +323,7 @@ def test_an_api_trained_in_mixed_precision_is_as_good(rng):
     assert accuracy(nets[1], images, labels) > 0.95
 
 
+@needs_bfloat16
 def test_the_command_line_learns_and_evaluates_in_mixed_precision(tmp_path, capsys):
     zoo, run = str(tmp_path / "zoo"), str(tmp_path / "run")
     mixed = ["--precision", "mixed", "--device", "auto"]

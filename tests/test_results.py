@@ -2,11 +2,34 @@
 
 import importlib.util
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from dfml.cli import parser
+
 ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "results"
+FOLDERS = sorted(path.name for path in RESULTS.iterdir() if path.is_dir() and path.name != "__pycache__")
+PRETENDED = f"""#!{sys.executable}
+import json, sys
+from pathlib import Path
+name, words = Path(sys.argv[0]).name, sys.argv[1:]
+if name == "dfml":
+    with (Path(__file__).parent.parent / "said").open("a") as said:
+        said.write(json.dumps(words) + "\\n")
+for option, word in zip(words, words[1:]):
+    if option in ("--json", "--out") and word.endswith(".json"):
+        Path(word).write_text("{{}}")
+if words[:2] == ["bench", "show"]:
+    Path(words[-1]).mkdir()
+    (Path(words[-1]) / "laptop-cifar-fs-queries.png").touch()
+"""
 spec = importlib.util.spec_from_file_location("table", ROOT / "results" / "table.py")
 table = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(table)
@@ -23,6 +46,61 @@ def test_a_cell_is_the_mean_over_seeds(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "HERE", tmp_path)
     for seed, mean in enumerate((40.0, 44.0)):
         result = [{"head": "prototype", "shot": 1, "mean": mean, "ci95": 0.5}]
-        (tmp_path / f"chorus-{seed}.json").write_text(json.dumps(result))
-    assert table.cell(table.runs("chorus"), head="prototype", shot=1) == "42.0 ± 0.5"
-    assert table.cell(table.runs("chorus"), head="prototype", shot=5) == "n/a"
+        (tmp_path / "some").mkdir(exist_ok=True)
+        (tmp_path / "some" / f"chorus-{seed}.json").write_text(json.dumps(result))
+        (tmp_path / "some" / f"chorus-{seed}-centred.json").write_text(json.dumps(result * 2))  # another setting
+    assert table.runs("some/chorus") == ["some/chorus-0", "some/chorus-1"]
+    assert table.cell(table.runs("some/chorus"), head="prototype", shot=1) == "42.0 ± 0.5"
+    assert table.cell(table.runs("some/chorus"), head="prototype", shot=5) == "n/a"
+
+
+def test_no_result_lies_loose():
+    loose = {path.name for path in RESULTS.iterdir() if path.is_file()}
+    assert loose == {"make.sh", "setup.sh", "table.py"}, "results belong in a folder with the commands that made them"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_folder_has_its_commands(folder):
+    script = RESULTS / folder / "make.sh"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", script], check=True)
+    assert f"results/{folder}/make.sh CIFAR_FS WORK" in script.read_text()
+    assert list((RESULTS / folder).rglob("*.json"))
+
+
+def test_one_script_calls_them_all():
+    (called,) = re.findall(r"^for name in (.+); do$", (RESULTS / "make.sh").read_text(), re.MULTILINE)
+    assert sorted(called.split()) == FOLDERS
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A copy of the scripts, run whole where `dfml` and `python` only write what they are told to write."""
+    place = tmp_path_factory.mktemp("made")
+    for script in ("make.sh", "setup.sh", *(f"{folder}/make.sh" for folder in FOLDERS)):
+        (place / "results" / script).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(RESULTS / script, place / "results" / script)
+    (place / "docs").mkdir()
+    (place / "cifar-fs").mkdir()
+    (place / "bin").mkdir()
+    for name in ("dfml", "python"):
+        (place / "bin" / name).write_text(PRETENDED)
+        (place / "bin" / name).chmod(0o755)
+    paths = os.pathsep.join([str(place / "bin"), os.environ["PATH"]])
+    subprocess.run(["results/make.sh", "cifar-fs", "work"], cwd=place, env=os.environ | {"PATH": paths}, check=True)
+    return place
+
+
+def test_the_commands_write_the_results_that_are_here(made):
+    def written(root):
+        files = (path.relative_to(root) for path in root.rglob("*.json"))
+        return {str(path) for path in files if path.parts[0] != "bench"}
+
+    assert written(RESULTS) <= written(made / "results")
+
+
+def test_the_commands_are_understood(made):
+    said = [json.loads(line) for line in (made / "said").read_text().splitlines()]
+    assert {command[0] for command in said} == {"zoo", "learn", "evaluate", "ledger", "bench"}
+    for command in said:
+        parser().parse_args(command)  # ends the test where it does not know a word

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from PIL import Image
 
 from dfml.cli import main
 from dfml.data import open_dataset
-from dfml.data.glyphs import Glyphs
 
 BIDF = ("--method", "bidf-mkd")
 SMALL = ("--set", "recovery.filters=4", "--set", "recovery.images_per_class=8", "--set", "net.width=8")
@@ -160,5 +160,14 @@ def test_an_unknown_option_is_answered_in_one_line(capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_the_glyphs_are_the_embedded_default():
-    assert Glyphs(part="test", size=32, seed=0) is not None
+def test_where_no_data_set_is_named_it_is_the_embedded_glyphs(journey, capsys):
+    """The zoo was built and is evaluated without a word about data: its classes are letters that Unicode knows."""
+    assert dfml("zoo", "show", journey / "zoo", "--json") == 0
+    apis = json.loads(capsys.readouterr().out)["apis"]
+    named = {name for api in apis for name in api["classes"]}
+    letters = {unicodedata.name(chr(code), "").replace(" LETTER", "").lower() for code in range(0x10000)}
+    assert len(named) >= 3  # two APIs of three classes may share some
+    assert named <= letters
+    assert dfml("evaluate", journey / "run", "--way", 3, "--tasks", 1, "--head", "prototype", "--json") == 0
+    (result, *_) = json.loads(capsys.readouterr().out)
+    assert (result["dataset"], result["part"]) == ("glyphs", "test")

@@ -154,9 +154,22 @@ def test_an_api_is_believed_as_far_as_it_is_foreseen():
 
 
 def test_labels_through_8_bit_images_are_enough(tmp_path):
-    apis = [LabelOnly(Quantised(colour_api(f"api-{i}", seed=i))) for i in range(2)]
-    learn(apis, tmp_path / "run", settings=SMALL)
-    assert (tmp_path / "run" / "init.safetensors").exists()
+    """On fresh images the body must tell each teacher's labels better than any of three untrained bodies does."""
+    teachers = [colour_api(f"api-{i}", seed=i) for i in range(2)]
+    init = learn([LabelOnly(Quantised(api)) for api in teachers], tmp_path / "run", settings=SMALL)
+    net, fresh = Net(init.net), prior(600, seed=9, size=16).float() / 255
+
+    def hits(params, labels):
+        """Share of the labels that a linear read-out gets right, fitted on one half and judged on the other."""
+        with torch.no_grad():
+            features = torch.cat([net.features(params, fresh), torch.ones(600, 1)], 1).double()
+        wanted = torch.eye(3, dtype=torch.float64)[labels]
+        readout = torch.linalg.lstsq(features[:300], wanted[:300], driver="gelsd").solution
+        return float(((features[300:] @ readout).argmax(1) == labels[300:]).double().mean())
+
+    for api in teachers:
+        labels = api(fresh).argmax(1)
+        assert hits(init.params, labels) > max(hits(net.init(stream(seed)), labels) for seed in range(3)) + 0.05
 
 
 def test_apis_may_differ_in_ways_sizes_and_channels(tmp_path):

@@ -49,9 +49,15 @@ def environment(name: str) -> Path:
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
+        told = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise RuntimeError(f"{' '.join(command)} failed: {told[-1]}")  # one line, as the reason of a skip
 
 
 if __name__ == "__main__":
+    missing = []
     for each in PACKAGES:
-        print(environment(each), flush=True)
+        try:
+            print(environment(each), flush=True)
+        except RuntimeError as error:
+            missing.append(f"{each}: {error}")
+    sys.exit("\n".join(missing) or 0)
