@@ -16,7 +16,8 @@ import torch
 import dfml
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import Quantised, Rounded
-from dfml.apis.ledger import LOSSES, spending
+from dfml.apis.ledger import spending
+from dfml.apis.ledger.ledger import LOSSES
 from dfml.apis.local.function import FunctionApi
 from dfml.errors import ConfigError, Refused, Unreachable
 from dfml.nets import NetSpec
