@@ -1,43 +1,55 @@
-"""An initialisation and a handful of labelled images -> a classifier, in scikit-learn's conventions."""
+"""An initialisation, APIs or both, and a handful of labelled images -> a classifier, in scikit-learn's conventions."""
 
 import inspect
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from dfml.adaptation.heads import Head, best_head, check_expected, check_way, class_means, fine_tune, prototype_layer
-from dfml.apis.blackbox import fit_to
-from dfml.errors import ConfigError
+from dfml.adaptation.asking import Asking, Guess, Outcome, Pictures, SupportAnswers, answer, most_queries
+from dfml.adaptation.connecting import connect, copy_ledgers
+from dfml.adaptation.heads import HEADS, Head
+from dfml.adaptation.student import SUPPORT_WEIGHT, FrozenClassifier, adapt_student, as_floats, as_tensor
+from dfml.apis.blackbox import BlackBox, fit_to
+from dfml.apis.ledger import Metered
+from dfml.errors import ConfigError, nearest
 from dfml.files import load_tensors, save_tensors
 from dfml.hardware import find_hardware
 from dfml.initialisation import Initialisation
-from dfml.nets import Classifier, NetSpec
+from dfml.nets import NetSpec
 from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.export import export_onnx
-from dfml.nets.functional import MEAN, STD, Net, normalise
-from dfml.nets.statistics import batch_statistics, blend, frozen
+from dfml.nets.functional import MEAN, STD, normalise
 
-KIND, VERSION = "classifier", 2
-COSINE_SCALE = 10.0
-"""turns cosines into logits; what the literature's cosine classifiers learn is about this"""
-
-
-SUPPORT_WEIGHT = 0.2
-"""how much the support set's statistics count against those of learning; chosen on validation classes"""
+KIND, VERSION = "classifier", 3
+AUTO_WORTH = 0.4
+"""`ask="auto"` sends a query where it is worth more than this; see `answer_features.worth_asking`"""
+_NOT_SAVED = ("initialisation", "device", "apis", "folder", "budget")
 
 
 class FewShotClassifier:
     """A classifier for new classes from a few images each.
 
-    `fit(images, labels)` takes images (n, c, h, w) or (n, h, w, c), uint8 or float in [0, 1], of any size, and
-    labels of any kind. A prediction never depends on what else is in the batch: BatchNorm statistics are frozen when
-    fitting: those of the support set blended with those of learning, `support_weight` to 1 - `support_weight`.
-    Without a `head` it is nearest class mean: among expected answers where the initialisation knows them, else among
-    features. It computes on `device` (cpu, cuda, cuda:1 or auto); what goes in and comes out need not be there.
+    `fit(images, labels)` takes images (n, c, h, w) or (n, h, w, c), uint8 or float in [0, 1], of any size, and labels
+    of any kind. Without `apis` nothing is ever sent, and a prediction never depends on what else is in the batch:
+    BatchNorm statistics are frozen when fitting, those of the support set blended with those of learning,
+    `support_weight` to 1 - `support_weight`. Without a `head` it is nearest class mean: among expected answers where
+    the initialisation knows them, else among features. It computes on `device` (cpu, cuda, cuda:1 or auto).
+
+    With `apis`, a manifest or a list, these are asked about the support set when fitting, and when predicting about the
+    images that the initialisation alone is least sure of: as many queries as `ask` times the number of images, or, with
+    "auto", wherever one is worth it; None is 0 with an initialisation and 1 without, where the APIs are all there is.
+    No more than `budget` queries are sent in all. Answers are kept in ledgers in `folder` (else until this object is
+    gone), and none is paid for twice. With `learn_from_answers` what APIs say of some images of a batch also helps to
+    judge the others.
     """
 
     def __init__(
@@ -49,6 +61,11 @@ class FewShotClassifier:
         steps: int = 10,
         support_weight: float = SUPPORT_WEIGHT,
         device: str = "cpu",
+        apis: str | Path | Sequence[BlackBox] | None = None,
+        ask: float | Literal["auto"] | None = "auto",
+        budget: int | None = None,
+        learn_from_answers: bool = True,
+        folder: str | Path | None = None,
     ) -> None:
         # scikit-learn's clone() wants every argument back as it was given, so nothing is checked before fit().
         self.initialisation = initialisation
@@ -57,29 +74,60 @@ class FewShotClassifier:
         self.steps = steps
         self.support_weight = support_weight
         self.device = device
+        self.apis = apis
+        self.ask = ask
+        self.budget = budget
+        self.learn_from_answers = learn_from_answers
+        self.folder = folder
 
     def fit(self, images: Any, labels: Any) -> Self:
         """Adapt to the support set. Classes may have different numbers of images."""
-        device = find_hardware(self.device).device
-        init = self._loaded().on(device)
-        labels = np.asarray(labels)
-        self.classes_, indices = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
+        if self.head is not None and self.head not in HEADS:
+            raise ConfigError(f"unknown head {self.head!r}; {nearest(self.head, HEADS)}")
+        if self.initialisation is None and self.apis is None:
+            raise ConfigError("FewShotClassifier needs an initialisation (one, or the path of a run folder) or APIs")
+        self.classes_, indices = np.unique(np.asarray(labels), return_inverse=True)
+        way = len(self.classes_)
+        if way < 2:
             raise ConfigError(f"a classifier needs at least 2 classes, got only {self.classes_.tolist()}; add another")
-        x, y = self._inputs(images).to(device), torch.from_numpy(indices).to(device)
+        x, y = as_tensor(images), torch.from_numpy(indices)
         if len(x) != len(y):
             raise ConfigError(f"got {len(x)} images but {len(y)} labels; pass one label an image")
-        way = len(self.classes_)
-        self._net = self._adapt(init, x, y, way)
+        self._student: FrozenClassifier | None = None
+        self._support: SupportAnswers | None = None
+        self._metered: list[Metered] | None = None
+        self.failures_: dict[str, str] = {}
+        """APIs that could not be asked about the support set, and why"""
+        shapes = list[tuple[int, int, int]]()
+        if self.initialisation is not None:
+            device = find_hardware(self.device).device
+            init = self._loaded().on(device)
+            small = fit_to(as_floats(x), (init.net.channels, init.net.size, init.net.size)).to(device)
+            self._student = adapt_student(
+                init,
+                small,
+                y.to(device),
+                way,
+                head=self.head,
+                lr=self.lr,
+                steps=self.steps,
+                support_weight=self.support_weight,
+            )
+            shapes.append((init.net.channels, init.net.size, init.net.size))
+        if self.apis is not None:
+            self._metered = self._connect(self.apis)
+            shapes += [api.spec.image for api in self._metered]
+            self._support, self.failures_ = SupportAnswers.ask(self._metered, _rows_of(x), y, way)
+            if self._student is None and not bool((self._support.weights > 0).any()):
+                reason = next(iter(self.failures_.values()), "their answers to these images are all alike")
+                raise ConfigError(f"no API can tell these classes apart ({reason}); add a run, images or other APIs")
+        channels, heights, widths = zip(*shapes, strict=True)
+        self._shape = max(channels), max(heights), max(widths)
         return self
 
     def predict_proba(self, images: Any) -> np.ndarray[Any, Any]:
         """One probability for each of `classes_` (n, way)."""
-        self._check_fitted()
-        x = normalise(self._inputs(images))
-        with torch.inference_mode():
-            parts = [self._net(batch.to(self._net.device)).softmax(1) for batch in x.split(256)]
-        return torch.cat(parts).cpu().numpy()
+        return self.answer(images).probabilities.numpy()
 
     def predict(self, images: Any) -> np.ndarray[Any, Any]:
         """The most probable of `classes_` for each image (n,)."""
@@ -89,6 +137,48 @@ class FewShotClassifier:
     def score(self, images: Any, labels: Any) -> float:
         """The fraction of images that get their label."""
         return float((self.predict(images) == np.asarray(labels)).mean())
+
+    def answer(self, images: Any) -> Outcome:
+        """Probabilities for `classes_`, with which API was asked about which image, and what that cost."""
+        self._check_fitted()
+        x = as_tensor(images)
+        guess, asking = self._guess(x), self.asking(len(x))
+        if self._support is None or asking.queries == 0:
+            apis = 0 if self._support is None else len(self._support.names)
+            return Outcome(guess.logits.softmax(1), torch.zeros(len(x), apis, dtype=torch.bool))
+        if self._metered is None:
+            self._metered = self._connect(self.apis, self._support)
+        return answer(self._metered, self._support, _rows_of(x), guess, asking)
+
+    def asking(self, images: int) -> Asking:
+        """What `ask` means for a batch of so many images."""
+        learn, ask = self.learn_from_answers, self.ask
+        if ask == "auto":
+            return Asking(least_worth=AUTO_WORTH, learn=learn)
+        if ask is None:
+            ask = 1.0 if self._student is None else 0.0
+        if isinstance(ask, str) or not ask >= 0:
+            raise ConfigError(f"ask is 'auto' or a number of queries an image, 0 or more, not {ask!r}")
+        return Asking(queries=round(ask * images), learn=learn)
+
+    def most_queries(self, images: int) -> int:
+        """The most that predicting a batch of so many images can send; answers on file make it less."""
+        self._check_fitted()
+        return 0 if self._support is None else most_queries(len(self._support.names), images, self.asking(images))
+
+    @property
+    def api_weights_(self) -> dict[str, float]:
+        """How much each API tells about the classes; 0 where it tells nothing or could not be asked."""
+        self._check_fitted()
+        if self._support is None:
+            return {}
+        return dict(zip(self._support.names, self._support.weights.tolist(), strict=True))
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) at which images lose nothing that the student or an API could see."""
+        self._check_fitted()
+        return self._shape
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor."""
@@ -115,42 +205,50 @@ class FewShotClassifier:
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_net")
+        return hasattr(self, "_student")
 
     @property
     def input_spec(self) -> NetSpec:
-        """The size and channels that images are brought to."""
-        self._check_fitted()
-        return self._net.spec
+        """The size and channels that the student's images are brought to."""
+        return self._offline().spec
 
-    def save(self, folder: str | Path) -> None:
-        """Write `classifier.safetensors` and, for any ONNX runtime, `model.onnx`."""
+    def save(self, folder: str | Path) -> Path | None:
+        """Write `classifier.safetensors` and, where there is a student and the package onnx, `model.onnx`: its path.
+
+        A live classifier's ledgers go along, into `folder`/ledger.
+        """
         self._check_fitted()
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        spec = self._net.spec
-        about = {
-            "net": {
-                "arch": spec.arch,
-                "way": spec.way,
-                "size": spec.size,
-                "channels": spec.channels,
-                "width": spec.width,
-            },
+        tensors: dict[str, Tensor] = {}
+        about: dict[str, Any] = {
             "classes": self.classes_.tolist(),
-            "settings": {
-                name: value for name, value in self.get_params().items() if name not in ("initialisation", "device")
-            },
+            "settings": {name: value for name, value in self.get_params().items() if name not in _NOT_SAVED},
+            "shape": list(self._shape),
         }
-        save_tensors(folder / "classifier.safetensors", self._net.state_dict(), kind=KIND, version=VERSION, about=about)
+        if self._student is not None:
+            about["net"] = asdict(self._student.spec)
+            tensors |= {f"student.{name}": tensor for name, tensor in self._student.state_dict().items()}
+        if self._support is not None:
+            about["apis"] = {"names": list(self._support.names), "shots": self._support.shots}
+            if isinstance(self.apis, str | Path):
+                about["apis"]["manifest"] = str(Path(self.apis).resolve())
+            tensors |= {f"apis.{place}": sums for place, sums in enumerate(self._support.sums)}
+            tensors["apis.weights"] = self._support.weights
+            if self._metered is not None:
+                copy_ledgers(self._metered, folder)
+        save_tensors(folder / "classifier.safetensors", tensors, kind=KIND, version=VERSION, about=about)
+        if self._student is None or find_spec("onnx") is None:
+            return None
         self.export_onnx(folder / "model.onnx")
+        return folder / "model.onnx"
 
     def export_onnx(self, path: str | Path) -> None:
-        """One float32 input (n, c, h, w) in [0, 1], one output of probabilities, everything between inside."""
-        self._check_fitted()
-        spec = self._net.spec
+        """The student alone: one float32 input (n, c, h, w) in [0, 1], one output of probabilities."""
+        student = self._offline()
+        spec = student.spec
         export_onnx(
-            self._net,
+            student,
             path,
             name="classifier",
             classes=tuple(map(str, self.classes_)),
@@ -160,64 +258,85 @@ class FewShotClassifier:
         )
 
     @classmethod
-    def load(cls, folder: str | Path, *, device: str = "cpu") -> "FewShotClassifier":
-        """Read what `save` wrote, wherever that was."""
-        tensors, about = load_tensors(Path(folder) / "classifier.safetensors", kind=KIND, version=VERSION)
-        classifier = cls(**about["settings"], device=device)
-        spec = NetSpec(**about["net"])
-        classifier.classes_ = np.asarray(about["classes"])
-        heard = {name: tensors[f"expected.{name}"] for name in ExpectedAnswers.TENSORS if f"expected.{name}" in tensors}
-        classifier._net = FrozenClassifier(
-            spec,
-            spec.outline(),
-            prototypes=tensors.get("prototypes"),
-            expected=ExpectedAnswers(**heard) if heard else None,
-        )
-        classifier._net.load_state_dict(tensors)
-        classifier._net.to(find_hardware(device).device)
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        device: str = "cpu",
+        apis: str | Path | Sequence[BlackBox] | None = None,
+        **settings: Any,
+    ) -> "FewShotClassifier":
+        """Read what `save` wrote, wherever that was. `settings` replace what it was saved with, such as `ask`.
+
+        A live classifier finds its APIs in the manifest that it was fitted with, or in `apis`, once it asks one.
+        """
+        folder = Path(folder)
+        tensors, about = load_tensors(folder / "classifier.safetensors", kind=KIND, version=VERSION)
+        told = about.get("apis", {})
+        classifier = cls(**{**about["settings"], **settings}, device=device, apis=apis or told.get("manifest"))
+        classifier.folder = folder
+        classifier.classes_, classifier.failures_ = np.asarray(about["classes"]), {}
+        classifier._shape = tuple(about["shape"])
+        classifier._student = classifier._support = classifier._metered = None
+        if "net" in about:
+            own = {name.removeprefix("student."): t for name, t in tensors.items() if name.startswith("student.")}
+            classifier._student = _student_from(NetSpec(**about["net"]), own).to(find_hardware(device).device)
+        if told:
+            sums = tuple(tensors[f"apis.{place}"] for place in range(len(told["names"])))
+            classifier._support = SupportAnswers(tuple(told["names"]), tensors["apis.weights"], sums, told["shots"])
         return classifier
 
-    def _adapt(self, init: Initialisation, x: Tensor, y: Tensor, way: int) -> "FrozenClassifier":
-        net, params = Net(init.net), dict(init.params)
-        head = self.head or best_head(init.expected)
-        check_way(net, way, head)
-        check_expected(head, init.expected)
-        spec = NetSpec(
-            arch=init.net.arch, way=way, size=init.net.size, channels=init.net.channels, width=init.net.width
-        )
-        compares = head in ("prototype", "answers")
-        if head == "prototype+finetune":
-            with torch.no_grad():
-                params |= prototype_layer(net.features(params, x), y, way)
-        if compares:  # the layer for class scores is not used
-            weight = params["head.weight"]
-            params |= {"head.weight": weight.new_zeros(way, weight.shape[1]), "head.bias": weight.new_zeros(way)}
-        else:
-            start = {name: p.detach().requires_grad_() for name, p in params.items()}
-            params = fine_tune(Net(spec), start, x, y, lr=self.lr, steps=self.steps)
-        statistics = batch_statistics(spec, params, normalise(x))
-        if init.statistics and self.support_weight < 1:
-            statistics = blend(statistics, init.statistics, self.support_weight)
-        expected = init.expected if head == "answers" else None
-        adapted = FrozenClassifier(spec, frozen(spec, params, statistics), expected=expected)
-        if compares:
-            adapted.prototypes = F.normalize(class_means(adapted.directions(normalise(x)), y, way), dim=1)
-        return adapted
-
     def _loaded(self) -> Initialisation:
-        if self.initialisation is None:
-            raise ConfigError("FewShotClassifier needs an initialisation; pass one, or the path of a run folder")
         if isinstance(self.initialisation, Initialisation):
             return self.initialisation
+        assert self.initialisation is not None
         return Initialisation.load(self.initialisation)
 
-    def _inputs(self, images: Any) -> Tensor:
-        """Images as float in [0, 1] at the size of the network."""
-        spec = self._net.spec if hasattr(self, "_net") else self._loaded().net
-        return fit_to(as_images(images), (spec.channels, spec.size, spec.size))
+    def _connect(
+        self, apis: str | Path | Sequence[BlackBox] | None, support: SupportAnswers | None = None
+    ) -> list[Metered]:
+        """The APIs behind ledgers in `folder`, or in one that vanishes with this object; those of `support` only."""
+        if apis is None:
+            raise ConfigError("this classifier was fitted with APIs that are not on file; pass them as apis, or ask=0")
+        if self.folder is None:
+            place = Path(tempfile.mkdtemp(prefix="dfml-"))
+            weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        else:
+            place = Path(self.folder)
+        metered = connect(apis, place, budget=self.budget, only=None if support is None else support.names)
+        for api, sums in zip(metered, () if support is None else support.sums, strict=support is not None):
+            if sums.shape[1] != api.spec.way:
+                raise ConfigError(
+                    f"{api.spec.name} had {sums.shape[1]} classes when this classifier was made and has {api.spec.way} "
+                    "now; adapt it anew"
+                )
+        return metered
+
+    def _guess(self, x: Tensor) -> Guess:
+        """What the student says of images as they were given; without one, that it has no idea."""
+        if self._student is None:
+            return Guess(torch.zeros(len(x), len(self.classes_)))
+        student, logits, directions = self._student, list[Tensor](), list[Tensor]()
+        shape = (student.spec.channels, student.spec.size, student.spec.size)
+        with torch.inference_mode():
+            for part in x.split(256):
+                inputs = normalise(fit_to(as_floats(part), shape)).to(student.device)
+                logits.append(student(inputs).cpu())
+                if student.sums is not None and self._support is not None:
+                    directions.append(student.directions(inputs).cpu())
+        told = torch.cat(logits) if logits else torch.zeros(0, len(self.classes_))
+        if not directions or student.sums is None:
+            return Guess(told)
+        return Guess(told, torch.cat(directions), student.sums.cpu())
+
+    def _offline(self) -> FrozenClassifier:
+        self._check_fitted()
+        if self._student is None:
+            raise ConfigError("this classifier is its APIs alone and has no network of its own; adapt a run as well")
+        return self._student
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "_net"):
+        if not hasattr(self, "_student"):
             message = "this FewShotClassifier is not fitted yet; call fit(images, labels) first"
             try:
                 from sklearn.exceptions import NotFittedError
@@ -226,49 +345,13 @@ class FewShotClassifier:
             raise NotFittedError(message)
 
 
-class FrozenClassifier(nn.Module):
-    """A network that stands still: normalised images -> logits, each image by itself."""
-
-    prototypes: Tensor | None  # (way, d): compare directions with these; None: score with the network's last layer
-
-    def __init__(
-        self,
-        spec: NetSpec,
-        net: Classifier,
-        *,
-        prototypes: Tensor | None = None,
-        expected: ExpectedAnswers | None = None,
-    ) -> None:
-        super().__init__()
-        self.spec = spec
-        self.net = net.eval().requires_grad_(False)
-        self.expected = expected
-        self.register_buffer("prototypes", prototypes)
-
-    @property
-    def device(self) -> torch.device:
-        return self.net.head.weight.device
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.prototypes is None:
-            logits: Tensor = self.net(x)
-            return logits
-        return COSINE_SCALE * F.linear(self.directions(x), self.prototypes)
-
-    def directions(self, x: Tensor) -> Tensor:
-        """The direction (n, d) of every image's features, joined by its expected answers where those are known."""
-        features = self.net.features(x)
-        return F.normalize(features if self.expected is None else self.expected(features), dim=1)
+def _student_from(spec: NetSpec, tensors: dict[str, Tensor]) -> FrozenClassifier:
+    named = {name: tensors[f"expected.{name}"] for name in ExpectedAnswers.TENSORS if f"expected.{name}" in tensors}
+    expected = ExpectedAnswers(**named) if named else None
+    student = FrozenClassifier(spec, spec.outline(), sums=tensors.get("sums"), expected=expected)
+    student.load_state_dict(tensors)
+    return student
 
 
-def as_images(images: Any) -> Tensor:
-    """Whatever holds images, as float (n, c, h, w) in [0, 1]."""
-    x = images if isinstance(images, Tensor) else torch.from_numpy(np.ascontiguousarray(images))
-    if x.dim() != 4:
-        raise ConfigError(f"expected images (n, c, h, w) or (n, h, w, c), got shape {tuple(x.shape)}")
-    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
-        x = x.permute(0, 3, 1, 2)
-    x = x.float() / 255 if x.dtype == torch.uint8 else x.float()
-    if not bool(((x >= 0) & (x <= 1)).all()):
-        raise ConfigError("images must be uint8, or float in [0, 1]; divide by 255 or clip them first")
-    return x
+def _rows_of(x: Tensor) -> Pictures:
+    return lambda rows: as_floats(x[rows])

@@ -1,4 +1,4 @@
-"""`dfml adapt RUN --support DIR --out CLF`: a classifier from a folder with a few images a class."""
+"""`dfml adapt [RUN] --support DIR [--ask APIS] --out CLF`: a classifier from a folder with a few images a class."""
 
 import argparse
 from pathlib import Path
@@ -9,7 +9,13 @@ from dfml.cli.options import add_device
 
 def add(verbs: Any) -> None:
     adapt = verbs.add_parser("adapt", help="make a classifier from a few labelled images")
-    adapt.add_argument("run_folder", type=Path, metavar="RUN", help="a run folder or an init.safetensors")
+    adapt.add_argument(
+        "run_folder",
+        type=Path,
+        nargs="?",
+        metavar="RUN",
+        help="a run folder or init.safetensors; left out: APIs alone",
+    )
     adapt.add_argument("--support", type=Path, required=True, metavar="DIR", help="one folder a class, any image size")
     adapt.add_argument(
         "--head",
@@ -17,27 +23,91 @@ def add(verbs: Any) -> None:
     )
     adapt.add_argument("--lr", type=float, default=0.01)
     adapt.add_argument("--steps", type=int, default=10)
+    adapt.add_argument("--ask", type=Path, metavar="APIS", help="an apis.toml or zoo: ask these about the images, too")
+    adapt.add_argument("--budget", type=int, metavar="QUERIES", help="with --ask: to all APIs together, never passed")
     add_device(adapt)
     adapt.add_argument("--out", type=Path, required=True, metavar="CLF")
     adapt.set_defaults(run=run, computes=True)
 
 
 def run(args: argparse.Namespace) -> None:
+    from dfml.adaptation.classifier import FewShotClassifier
     from dfml.adaptation.heads import HEADS
-    from dfml.cli.drawing import console
+    from dfml.cli.drawing import console, progress_console
     from dfml.data.support import read_support
     from dfml.errors import ConfigError
     from dfml.initialisation import Initialisation
 
     if args.head is not None and args.head not in HEADS:
         raise ConfigError(f"unknown head {args.head!r}; choose one of {', '.join(HEADS)}")
-    init = Initialisation.load(args.run_folder)
-    if args.out.exists() and any(args.out.iterdir()) and not (args.out / "classifier.safetensors").exists():
+    if args.run_folder is None and args.ask is None:
+        raise ConfigError("adapt needs a run folder, APIs to ask (--ask apis.toml), or both")
+    if args.out.is_file():
+        raise ConfigError(f"{args.out} is a file; choose a folder as --out")
+    if args.out.exists() and any(args.out.iterdir()) and not _ours(args.out):
         raise ConfigError(f"{args.out} holds other files; choose another --out")
-    images, labels = read_support(args.support, size=init.net.size, channels=init.net.channels)
-    classifier = init.adapt(images, labels, head=args.head, lr=args.lr, steps=args.steps, device=args.device)
-    classifier.save(args.out)
+    init = None if args.run_folder is None else Initialisation.load(args.run_folder)
+    apis = None if args.ask is None else _open(args.ask)
+    shapes = [] if init is None else [(init.net.channels, init.net.size, init.net.size)]
+    shapes += [] if apis is None else [api.spec.image for api in apis]
+    side, channels = max(max(shape[1:]) for shape in shapes), max(shape[0] for shape in shapes)
+    images, labels = read_support(args.support, size=side, channels=channels)
+    if apis is not None:
+        from dfml.adaptation.asking import queries_to_fit
+
+        most = queries_to_fit(labels, len(apis))
+        progress_console.print(
+            f"asking {len(apis)} APIs about {len(labels)} images: {_at_most(most, apis)}", soft_wrap=True
+        )
+    classifier = FewShotClassifier(
+        init,
+        head=args.head,
+        lr=args.lr,
+        steps=args.steps,
+        device=args.device,
+        apis=args.ask,
+        budget=args.budget,
+        folder=None if args.ask is None else args.out,
+    ).fit(images, labels)
+    onnx = classifier.save(args.out)
     shots = {name: labels.count(name) for name in classifier.classes_.tolist()}
     told = ", ".join(f"{name} ({count})" for name, count in shots.items())
     console.print(f"a classifier for {len(shots)} classes from {len(labels)} images: {told}")
-    console.print(f"use it with `dfml predict {args.out} IMAGE...`, or load {args.out / 'model.onnx'} anywhere")
+    if apis is not None:
+        _explain(classifier, args.out, console)
+    anywhere = f", or load {onnx} anywhere" if onnx else ""
+    console.print(f"use it with `dfml predict {args.out} IMAGE...`{anywhere}")
+    if onnx is None and init is not None:
+        console.print("without the package onnx no model.onnx was written; pip install 'dfml\\[onnx]' to have one")
+
+
+def _ours(folder: Path) -> bool:
+    """A classifier, or one that was begun: its ledgers are there."""
+    return (folder / "classifier.safetensors").exists() or {path.name for path in folder.iterdir()} == {"ledger"}
+
+
+def _open(manifest: Path) -> Any:
+    from dfml.apis.loading import load_apis
+
+    return load_apis(manifest)
+
+
+def _at_most(queries: int, apis: Any) -> str:
+    """`at most 60 queries (0.09 USD)`; the dearest API decides the price of a query."""
+    price = queries * max((api.spec.terms.price or 0.0) for api in apis) / 1000
+    return f"at most {queries:,} queries" + (f" ({price:,.2f} USD)" if price else "")
+
+
+def _explain(classifier: Any, out: Path, console: Any) -> None:
+    """Who tells most about these classes, who failed, and what it cost."""
+    from dfml.apis.ledger import spending
+    from dfml.cli.drawing import table
+
+    weights = classifier.api_weights_
+    total = sum(weights.values()) or 1.0
+    rows = [
+        (name, classifier.failures_.get(name, f"{100 * weight / total:.0f} %"))
+        for name, weight in sorted(weights.items(), key=lambda pair: -pair[1])
+    ]
+    console.print(table(("API", "what it tells of these classes"), rows))
+    console.print(f"{spending(out)['queries']:,} queries so far, kept in {out / 'ledger'}")

@@ -1,4 +1,4 @@
-"""`dfml predict CLF IMAGES...`: what an adapted classifier says."""
+"""`dfml predict CLF IMAGES... [--ask SHARE]`: what an adapted classifier says, asking its APIs where it is unsure."""
 
 import argparse
 import json
@@ -7,11 +7,22 @@ from typing import Any
 
 from dfml.cli.options import add_device
 
+TOGETHER = 1000
+"""images that are judged together: a share is of these, and what APIs say of some helps to judge the others"""
+
 
 def add(verbs: Any) -> None:
     predict = verbs.add_parser("predict", help="classify images with an adapted classifier")
     predict.add_argument("classifier", type=Path, metavar="CLF")
     predict.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files, or folders of them")
+    predict.add_argument(
+        "--ask",
+        metavar="SHARE",
+        help="queries an image, as 0.3, sent where the classifier is least sure; auto: where one is worth it "
+        "(default: 0 where it can answer by itself, else 1)",
+    )
+    predict.add_argument("--budget", type=int, metavar="QUERIES", help="that CLF may cost in all, never passed")
+    predict.add_argument("--apis", type=Path, metavar="APIS", help="the manifest, where it is not where it was")
     predict.add_argument("--json", action="store_true", help="print JSON and nothing else")
     add_device(predict)
     predict.set_defaults(run=run, computes=True)
@@ -19,19 +30,70 @@ def add(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from dfml.adaptation.classifier import FewShotClassifier
-    from dfml.cli.drawing import console, percent, table
-    from dfml.data.support import read_images
+    from dfml.apis.ledger import spending
+    from dfml.cli.drawing import console, percent, progress_console, table
+    from dfml.data.support import find_images, read_files
 
-    classifier = FewShotClassifier.load(args.classifier, device=args.device)
-    spec = classifier.input_spec
-    paths, images = read_images(args.images, size=spec.size, channels=spec.channels)
-    answers: list[dict[str, Any]] = []
-    for path, row in zip(paths, classifier.predict_proba(images).tolist(), strict=True):
-        probabilities = dict(zip(map(str, classifier.classes_.tolist()), row, strict=True))
-        label = max(probabilities, key=lambda name: probabilities[name])
-        answers.append({"image": str(path), "label": label, "probabilities": probabilities})
+    settings = {"ask": _share(args.ask), "budget": args.budget, "apis": args.apis}
+    classifier = FewShotClassifier.load(args.classifier, device=args.device, **settings)
+    files = find_images(args.images)
+    channels, height, width = classifier.image_shape
+    live = classifier.api_weights_
+    if live and not args.json:
+        progress_console.print(_before(classifier, len(files)), soft_wrap=True)
+    answers, queries, failures = list[dict[str, Any]](), 0, dict[str, str]()
+    for start in range(0, len(files), TOGETHER):
+        part = files[start : start + TOGETHER]
+        told = classifier.answer(read_files(part, size=max(height, width), channels=channels))
+        queries, failures = queries + told.queries, failures | told.failures
+        for path, row, asked in zip(part, told.probabilities.tolist(), told.asked.tolist(), strict=True):
+            probabilities = dict(zip(map(str, classifier.classes_.tolist()), row, strict=True))
+            label = max(probabilities, key=lambda name: probabilities[name])
+            entry = {"image": str(path), "label": label, "probabilities": probabilities}
+            if live:
+                entry["asked"] = [name for name, was in zip(live, asked, strict=True) if was]
+            answers.append(entry)
+    for reason in failures.values():
+        progress_console.print(f"{reason}; going on without it", markup=False, soft_wrap=True)
+    if live:
+        alone = sum(not entry["asked"] for entry in answers)
+        spent = spending(args.classifier)["queries"]
+        progress_console.print(
+            f"{queries:,} queries were sent ({spent:,} so far in all); {alone:,} of {len(answers):,} predictions are "
+            "the classifier's own, without an API",
+            soft_wrap=True,
+        )
     if args.json:
         print(json.dumps(answers, indent=2))
         return
-    rows = [(a["image"], a["label"], percent(a["probabilities"][a["label"]])) for a in answers]
-    console.print(table(("image", "label", "probability"), rows))
+    titles = ("image", "label", "probability", *(("asked",) if live else ()))
+    rows = [
+        (
+            a["image"],
+            a["label"],
+            percent(a["probabilities"][a["label"]]),
+            *((", ".join(a["asked"]) or "none",) if live else ()),
+        )
+        for a in answers
+    ]
+    console.print(table(titles, rows))
+
+
+def _share(text: str | None) -> Any:
+    """`auto`, a number, or None where nothing was said."""
+    from dfml.errors import ConfigError
+
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"--ask takes a number of queries an image, such as 0.3, or auto; not {text!r}") from None
+
+
+def _before(classifier: Any, images: int) -> str:
+    """How much it can cost."""
+    batches = [min(TOGETHER, images - start) for start in range(0, images, TOGETHER)]
+    most = sum(classifier.most_queries(count) for count in batches)
+    budget = "" if classifier.budget is None else f", and no more than {classifier.budget:,} in all"
+    return f"{images:,} images: at most {most:,} queries{budget}; answers on file cost nothing"

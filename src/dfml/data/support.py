@@ -1,6 +1,6 @@
-"""A user's own labelled images: one folder a class, a few images each."""
+"""A user's own images: a support set of one folder a class, or files to classify."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +27,11 @@ def read_support(folder: Path, *, size: int, channels: int) -> tuple[Tensor, lis
             raise DataError(f"{folder / name} holds no images; add at least one of class {name!r} or remove the folder")
         files += images
         labels += [name] * len(images)
-    return _stack(files, size, channels), labels
+    return read_files(files, size=size, channels=channels), labels
 
 
-def read_images(paths: Iterable[Path], *, size: int, channels: int) -> tuple[list[Path], Tensor]:
-    """Image files, and those directly in folders, as uint8 (n, channels, size, size)."""
+def find_images(paths: Iterable[Path]) -> list[Path]:
+    """Image files, and those directly in folders."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -43,8 +43,9 @@ def read_images(paths: Iterable[Path], *, size: int, channels: int) -> tuple[lis
             files.append(path)
         else:
             raise DataError(f"{path} does not exist; name image files or a folder of them")
-    return files, _stack(files, size, channels)
+    return files
 
 
-def _stack(files: list[Path], size: int, channels: int) -> Tensor:
+def read_files(files: Sequence[Path], *, size: int, channels: int) -> Tensor:
+    """Image files as uint8 (n, channels, size, size)."""
     return torch.from_numpy(np.stack([decode(file, size, channels) for file in files]))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from dfml.adaptation.classifier import SUPPORT_WEIGHT
 from dfml.adaptation.heads import check_expected, check_way
+from dfml.adaptation.student import SUPPORT_WEIGHT
 from dfml.apis.blackbox import fit_to
 from dfml.data import MULTIPLE, ImageSet, open_dataset
 from dfml.data.episodes import sample_episode

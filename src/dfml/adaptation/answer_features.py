@@ -1,0 +1,97 @@
+"""What APIs' answers about a task's own images say of its classes: pure functions of tensors.
+
+n images, W classes of the task, m APIs, K classes of an API, k shots. The constants were chosen on validation classes
+(docs/real.md).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+RESOLUTION = 1000.0
+"""answers below 1 / 1000 hardly count"""
+STUDENT_SCALE = 6.5
+"""the student's logits are 6.5 sqrt(k) cosine"""
+API_SCALE = 8.0
+"""the APIs' logits are 8 k^(1/4) cosine"""
+STUDENT_SHARE = 0.5
+"""how much the student's logits count once an API has answered"""
+
+
+def answer_features(probs: Tensor) -> Tensor:
+    """Answers (n, K) as directions (n, K): log(1 + 1000 p), less its own mean, of unit length; zero if p is uniform."""
+    logs = torch.log1p(RESOLUTION * probs)
+    return F.normalize(logs - logs.mean(1, keepdim=True), dim=1, eps=1e-2)  # rounding errors are no direction
+
+
+def api_weight(probs: Tensor, labels: Tensor) -> float:
+    """How much an API tells about the classes, from its answers (n, K) to views of the support set; 0 or more.
+
+        w = H^2 (own - other) / (1 - own)
+
+    H is the entropy of the mean answer in nats; own and other are the mean cosines of answers to two views of one class
+    and of two classes. Every class needs two views; a mirror image is one. An API whose answers do not depend on the
+    image, or are random, has no weight.
+    """
+    directions = answer_features(probs)
+    cosines = directions @ directions.T
+    same = labels[:, None] == labels
+    pairs = same & ~torch.eye(len(labels), dtype=torch.bool)
+    own, other = cosines[pairs].mean(), cosines[~same].mean()
+    mean = probs.mean(0)
+    entropy = -(mean * mean.clamp_min(1e-12).log()).sum()
+    return float(entropy**2 * ((own - other) / (1 - own).clamp_min(1e-3)).clamp_min(0))
+
+
+def class_sums(directions: Tensor, labels: Tensor, way: int) -> Tensor:
+    """The sum (W, d) of the directions (n, d) of each class."""
+    return F.one_hot(labels, way).to(directions.dtype).T @ directions
+
+
+def class_cosines(directions: Tensor, sums: Tensor, belief: Tensor | None = None) -> Tensor:
+    """Cosines (n, W) of directions (n, d) with class sums (W, d).
+
+    With `belief` (n, W) the images themselves belong to the classes by that much, rows of zeros not at all, and are
+    added to the sums; but no image is part of a sum that it is compared with itself.
+    """
+    if belief is None:
+        return directions @ F.normalize(sums, dim=1).T
+    sums = sums + belief.T @ directions
+    square = (directions * directions).sum(1, keepdim=True)
+    dots = directions @ sums.T
+    norms: Tensor = (sums * sums).sum(1) - 2 * belief * dots + belief**2 * square
+    return (dots - belief * square) / norms.clamp_min(1e-9).sqrt()
+
+
+def student_logits(cosines: Tensor, shots: float) -> Tensor:
+    """Logits (n, W) from cosines (n, W) with class means of `shots` images each."""
+    return STUDENT_SCALE * math.sqrt(shots) * cosines
+
+
+def fused_logits(student: Tensor, cosines: Tensor, asked: Tensor, weights: Tensor, shots: float) -> Tensor:
+    """Logits (n, W) from the student's (n, W) and the cosines (n, m, W) of the APIs' answers.
+
+    `asked` (n, m) says which API has answered about which image, `weights` (m,) how much each tells. An image that no
+    API has answered about keeps the student's logits; else these count half beside 8 k^(1/4) times the mean cosine.
+    """
+    share = asked.to(cosines.dtype) * weights
+    total = share.sum(1, keepdim=True)
+    mean = (share.unsqueeze(-1) * cosines).sum(1) / total.clamp_min(1e-9)
+    return torch.where(total > 0, STUDENT_SHARE * student + API_SCALE * math.sqrt(math.sqrt(shots)) * mean, student)
+
+
+def worth_asking(probabilities: Tensor, asked: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """What the next query about each image is worth (n,), from 0 to 1, and the API (n,) that it should go to.
+
+        worth = (1 - largest probability) * w_next / (w_next + sum of w asked)
+
+    The next API is the one that tells most of those not yet asked. For an image that none was asked about, the worth is
+    the chance that the prediction is wrong, by the classifier's own word.
+    """
+    left = torch.where(asked, -1.0, weights.expand_as(asked))
+    best, api = left.max(1)
+    spoken = (asked * weights).sum(1)
+    worth = (1 - probabilities.max(1).values) * best.clamp_min(0) / (spoken + best.clamp_min(1e-9))
+    return worth.where(best > 0, 0.0), api

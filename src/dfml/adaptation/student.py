@@ -1,0 +1,117 @@
+"""The offline half of a classifier: the learned network, adapted to a support set and frozen."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dfml.adaptation.answer_features import STUDENT_SCALE, class_sums
+from dfml.adaptation.heads import Head, best_head, check_expected, check_way, fine_tune, prototype_layer
+from dfml.errors import ConfigError
+from dfml.initialisation import Initialisation
+from dfml.nets import Classifier, NetSpec
+from dfml.nets.expected_answers import ExpectedAnswers
+from dfml.nets.functional import Net, normalise
+from dfml.nets.statistics import batch_statistics, blend, frozen
+
+SUPPORT_WEIGHT = 0.2
+"""how much the support set's statistics count against those of learning; chosen on validation classes"""
+
+
+class FrozenClassifier(nn.Module):
+    """A network that stands still: normalised images -> logits, each image by itself.
+
+    Where it compares, the logits are `scale` times the cosines of an image's direction with the class means. A class
+    mean of more images lies nearer to the truth, so `scale` grows with the shots; see `answer_features`.
+    """
+
+    sums: Tensor | None  # (way, d) of the directions of the support set; None: score with the network's last layer
+    scale: Tensor  # ()
+
+    def __init__(
+        self,
+        spec: NetSpec,
+        net: Classifier,
+        *,
+        sums: Tensor | None = None,
+        scale: float = 1.0,
+        expected: ExpectedAnswers | None = None,
+    ) -> None:
+        super().__init__()
+        self.spec = spec
+        self.net = net.eval().requires_grad_(False)
+        self.expected = expected
+        self.register_buffer("sums", sums)
+        self.register_buffer("scale", torch.tensor(scale))
+
+    @property
+    def device(self) -> torch.device:
+        return self.net.head.weight.device
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.sums is None:
+            logits: Tensor = self.net(x)
+            return logits
+        return self.scale * F.linear(self.directions(x), F.normalize(self.sums, dim=1))
+
+    def directions(self, x: Tensor) -> Tensor:
+        """The direction (n, d) of every image's features, joined by its expected answers where those are known."""
+        features = self.net.features(x)
+        return F.normalize(features if self.expected is None else self.expected(features), dim=1)
+
+
+def adapt_student(
+    init: Initialisation,
+    x: Tensor,
+    y: Tensor,
+    way: int,
+    *,
+    head: Head | None,
+    lr: float,
+    steps: int,
+    support_weight: float,
+) -> FrozenClassifier:
+    """The network of `init` for the classes of a support set: images x (n, c, h, w) in [0, 1], labels y (n,)."""
+    net, params = Net(init.net), dict(init.params)
+    head = head or best_head(init.expected)
+    check_way(net, way, head)
+    check_expected(head, init.expected)
+    spec = NetSpec(arch=init.net.arch, way=way, size=init.net.size, channels=init.net.channels, width=init.net.width)
+    compares = head in ("prototype", "answers")
+    if head == "prototype+finetune":
+        with torch.no_grad():
+            params |= prototype_layer(net.features(params, x), y, way)
+    if compares:  # the layer for class scores is not used
+        weight = params["head.weight"]
+        params |= {"head.weight": weight.new_zeros(way, weight.shape[1]), "head.bias": weight.new_zeros(way)}
+    else:
+        start = {name: p.detach().requires_grad_() for name, p in params.items()}
+        params = fine_tune(Net(spec), start, x, y, lr=lr, steps=steps)
+    statistics = batch_statistics(spec, params, normalise(x))
+    if init.statistics and support_weight < 1:
+        statistics = blend(statistics, init.statistics, support_weight)
+    expected = init.expected if head == "answers" else None
+    adapted = FrozenClassifier(spec, frozen(spec, params, statistics), expected=expected)
+    if compares:
+        adapted.sums = class_sums(adapted.directions(normalise(x)), y, way)
+        adapted.scale = torch.tensor(STUDENT_SCALE * (len(y) / way) ** 0.5, device=x.device)
+    return adapted
+
+
+def as_tensor(images: Any) -> Tensor:
+    """Images (n, c, h, w) or (n, h, w, c), uint8 or float in [0, 1], as a tensor (n, c, h, w) of the same values."""
+    x = images if isinstance(images, Tensor) else torch.from_numpy(np.ascontiguousarray(images))
+    if x.dim() != 4:
+        raise ConfigError(f"expected images (n, c, h, w) or (n, h, w, c), got shape {tuple(x.shape)}")
+    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
+        x = x.permute(0, 3, 1, 2)
+    if x.dtype != torch.uint8 and not bool(((x >= 0) & (x <= 1)).all()):
+        raise ConfigError("images must be uint8, or float in [0, 1]; divide by 255 or clip them first")
+    return x
+
+
+def as_floats(x: Tensor) -> Tensor:
+    """What `as_tensor` gave, in [0, 1]."""
+    return x.float() / 255 if x.dtype == torch.uint8 else x.float()

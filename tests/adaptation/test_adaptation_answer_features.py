@@ -1,0 +1,85 @@
+"""What answers about a task's own images say: closed forms, and sums made by hand."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from dfml.adaptation.answer_features import (
+    answer_features,
+    api_weight,
+    class_cosines,
+    class_sums,
+    fused_logits,
+    worth_asking,
+)
+
+
+def test_directions_are_centred_unit_logarithms_and_say_nothing_of_a_uniform_answer():
+    probs = torch.tensor([[0.7, 0.2, 0.1], [1 / 3, 1 / 3, 1 / 3]])
+    logs = [math.log(1 + 1000 * p) for p in (0.7, 0.2, 0.1)]
+    centred = [value - sum(logs) / 3 for value in logs]
+    length = math.sqrt(sum(value**2 for value in centred))
+    first, second = answer_features(probs)
+    assert first.tolist() == pytest.approx([value / length for value in centred], abs=1e-6)
+    assert second.abs().max() < 1e-3
+
+
+def test_no_image_confirms_itself(rng):
+    """With beliefs, every image is compared with class sums of all others, made one by one."""
+    directions = F.normalize(torch.randn(7, 5, generator=rng), dim=1)
+    sums = torch.randn(3, 5, generator=rng)
+    belief = torch.rand(7, 3, generator=rng) * (torch.arange(7) != 4)[:, None]  # image 4 belongs nowhere
+    found = class_cosines(directions, sums, belief)
+    for image in range(7):
+        for label in range(3):
+            others = sum(belief[j, label] * directions[j] for j in range(7) if j != image)
+            mean = sums[label] + others
+            assert found[image, label].item() == pytest.approx(float(directions[image] @ mean / mean.norm()), abs=1e-5)
+
+
+def sharp(labels, classes, *, noise, rng):
+    """Answers that mostly name class `label`, softened by noise."""
+    return (4 * F.one_hot(labels, classes) + noise * torch.randn(len(labels), classes, generator=rng)).softmax(1)
+
+
+def test_an_api_that_tells_classes_apart_weighs_more_than_one_that_does_so_less(rng):
+    labels = torch.arange(5).repeat_interleave(3)
+    good, fair = (api_weight(sharp(labels, 20, noise=noise, rng=rng), labels) for noise in (0.3, 2.0))
+    assert good > 2 * fair > 0
+
+
+def test_answers_without_knowledge_weigh_nothing(rng):
+    labels = torch.arange(5).repeat(2)
+    constant = torch.tensor([0.7, 0.2, 0.1]).expand(10, 3)
+    uniform = torch.full((10, 4), 0.25)
+    assert api_weight(constant, labels) == pytest.approx(0, abs=1e-6)
+    assert api_weight(uniform, labels) == pytest.approx(0, abs=1e-6)
+    informed = api_weight(sharp(labels, 30, noise=0.5, rng=rng), labels)
+    random = [api_weight(torch.randn(10, 30, generator=rng).mul(3).softmax(1), labels) for _ in range(20)]
+    assert sum(random) / 20 < 0.05 * informed
+
+
+def test_the_fused_logits_are_the_students_where_no_api_answered():
+    student = torch.tensor([[1.0, 2.0], [3.0, 0.0]])
+    cosines = torch.tensor([[[0.5, -0.5], [0.1, 0.3]], [[0.9, 0.2], [0.4, 0.6]]])
+    asked = torch.tensor([[False, False], [True, True]])
+    fused = fused_logits(student, cosines, asked, torch.tensor([3.0, 1.0]), 16.0)
+    assert fused[0].tolist() == [1.0, 2.0]
+    mean = [(3 * 0.9 + 0.4) / 4, (3 * 0.2 + 0.6) / 4]
+    expected = [0.5 * 3 + 8 * 2 * mean[0], 0.5 * 0 + 8 * 2 * mean[1]]  # 16 shots: 16^(1/4) = 2
+    assert fused[1].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_query_is_worth_the_chance_to_be_wrong_and_less_after_others():
+    probabilities = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.6, 0.4]])
+    asked = torch.tensor([[False, False], [False, False], [True, False], [True, True]])
+    worth, api = worth_asking(probabilities, asked, torch.tensor([3.0, 1.0]))
+    assert worth.tolist() == pytest.approx([0.1, 0.4, 0.4 * 1 / 4, 0.0], abs=1e-6)
+    assert api.tolist()[:3] == [0, 0, 1]
+
+
+def test_class_sums_add_up_directions():
+    directions = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    assert class_sums(directions, torch.tensor([1, 0, 1]), 2).tolist() == [[0.0, 1.0], [1.5, 0.5]]
