@@ -9,6 +9,7 @@ from PIL import Image
 from sklearn.base import clone
 
 from dfml.adaptation.classifier import FewShotClassifier
+from dfml.adaptation.served import classifier_api
 from dfml.apis.blackbox import ApiSpec, Terms
 from dfml.apis.ledger import spending
 from dfml.apis.local.function import FunctionApi
@@ -230,3 +231,30 @@ def test_the_command_line_makes_a_classifier_of_apis_alone(photos, capsys):
     assert all(entry["asked"] for entry in asked)
     assert main(["adapt", "--support", str(photos / "support"), "--out", clf]) == 1
     assert "adapt needs a run folder, APIs to ask" in capsys.readouterr().err
+
+
+def test_a_saved_classifier_takes_its_ledger_along_and_finds_its_apis_again(init, tmp_path):
+    (images, labels), (new, _) = pictures(2), pictures(10, seed=1)
+    boxes = apis()
+    live = FewShotClassifier(init, apis=boxes, ask=0.5).fit(images, labels)
+    before = live.answer(new)
+    live.save(tmp_path / "clf")
+    again = FewShotClassifier.load(tmp_path / "clf", apis=apis())
+    outcome = again.answer(new)
+    assert outcome.queries == 0, "what was paid for before it was saved is on file"
+    assert torch.allclose(outcome.probabilities, before.probabilities, atol=1e-6)
+    alone = FewShotClassifier.load(tmp_path / "clf", ask=0)
+    assert np.array_equal(alone.predict_proba(new), init.adapt(images, labels).predict_proba(new))
+    with pytest.raises(ConfigError, match="fitted with APIs that are not on file"):
+        FewShotClassifier.load(tmp_path / "clf").predict(new)
+    with pytest.raises(ConfigError, match="made with the API 'good', which is not among those given"):
+        FewShotClassifier.load(tmp_path / "clf", apis=[boxes[1]]).predict(new)
+
+
+def test_a_classifier_is_an_api_itself(init):
+    (images, labels), (new, _) = pictures(2), pictures(4, seed=1)
+    classifier = init.adapt(images, labels)
+    api = classifier_api(classifier, "colours")
+    assert (api.spec.classes, api.spec.image) == (("blue", "green", "red"), (3, 16, 16))
+    small = torch.from_numpy(new).float().div(255)
+    assert np.allclose(api(small).numpy(), classifier.predict_proba(new), atol=1e-5)

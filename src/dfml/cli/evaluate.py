@@ -23,13 +23,30 @@ def add(verbs: Any) -> None:
     evaluate.add_argument("--shot", type=int, nargs="+", default=[1, 5])
     evaluate.add_argument("--tasks", type=int, default=600)
     evaluate.add_argument(
-        "--head", nargs="+", default=["finetune"], help="finetune, prototype, prototype+finetune, answers"
+        "--head",
+        nargs="+",
+        help="finetune, prototype, prototype+finetune, answers (default: finetune; with --ask that of `dfml adapt`)",
     )
     evaluate.add_argument("--lr", type=float, default=0.01, help="rate of fine-tuning")
     evaluate.add_argument("--steps", type=int, default=10, help="steps of fine-tuning")
     evaluate.add_argument("--centre", action="store_true", help="prototype, answers: subtract the task's mean feature")
     evaluate.add_argument("--inductive", action="store_true", help="frozen statistics, as `dfml adapt` makes them")
     evaluate.add_argument("--support-weight", type=float, help="inductive: the support set's share of the statistics")
+    evaluate.add_argument(
+        "--ask", type=Path, metavar="APIS", help="also ask these about the images: a live classifier, in one process"
+    )
+    evaluate.add_argument(
+        "--ask-share",
+        type=float,
+        nargs="+",
+        default=[0.0, 0.1, 0.3, 0.5, 1.0],
+        metavar="SHARE",
+        help="with --ask: queries a prediction (default: 0 .1 .3 .5 1)",
+    )
+    evaluate.add_argument("--budget", type=int, metavar="QUERIES", help="with --ask: to all APIs together")
+    evaluate.add_argument(
+        "--each-alone", action="store_true", help="with --ask: answers about some images do not help to judge others"
+    )
     evaluate.add_argument("--seed", type=int, default=0, help="which tasks are drawn")
     evaluate.add_argument("--workers", type=int, help="processes (default: one a core)")
     add_hardware(evaluate)
@@ -40,35 +57,88 @@ def add(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     from dfml.cli.drawing import console, table
     from dfml.config import from_mapping
+    from dfml.errors import ConfigError
     from dfml.evaluation.metatest import TaskProtocol
 
     path = args.run_folder / "init.safetensors" if args.run_folder.is_dir() else args.run_folder
+    if args.json not in (None, "-") and not Path(args.json).parent.is_dir():
+        raise ConfigError(f"{Path(args.json).parent} does not exist; make it first, or choose another --json")
     protocols = [
         from_mapping(
             TaskProtocol,
             {
                 "head": {"head": head, "lr": args.lr, "steps": args.steps, "centre": args.centre},
                 "shot": shot,
-                **{key: getattr(args, key) for key in ("dataset", "part", "way", "tasks", "seed", "inductive")},
+                **{key: getattr(args, key) for key in ("dataset", "part", "way", "tasks", "seed")},
+                "inductive": args.inductive or args.ask is not None,
                 **({} if args.support_weight is None else {"support_weight": args.support_weight}),
             },
             where="dfml evaluate",
         )
-        for head in args.head
+        for head in args.head or ["prototype" if args.ask else "finetune"]
         for shot in args.shot
     ]
-    results = measure(path, protocols, data=args.data, workers=args.workers, hardware=chosen_hardware(args))
+    if args.ask is None:
+        results = measure(path, protocols, data=args.data, workers=args.workers, hardware=chosen_hardware(args))
+    else:
+        results = measure_live(path, protocols, args)
     text = json.dumps(results, indent=2)
     if args.json == "-":
         print(text)
         return
     if args.json:
         Path(args.json).write_text(text + "\n")
+    if args.ask is not None:
+        console.print(_curve(results, args))
+        return
     rows = [
         (r["head"], f"{r['way']}-way {r['shot']}-shot", f"{r['mean']:.2f} ± {r['ci95']:.2f} %", str(r["tasks"]))
         for r in results
     ]
     console.print(table(("head", "task", f"accuracy on {args.dataset} {args.part}", "tasks"), rows))
+
+
+def measure_live(path: Path, protocols: "Sequence[TaskProtocol]", args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Accuracy against queries a prediction; answers are kept beside the initialisation, in asked/ledger."""
+    from dfml.cli.drawing import progress_bars
+    from dfml.evaluation.live import accuracy_against_asking, asked_through
+    from dfml.initialisation import Initialisation
+
+    init, results = Initialisation.load(path), list[dict[str, Any]]()
+    with progress_bars() as bars, asked_through(args.ask, path.parent / "asked", budget=args.budget) as apis:
+        for protocol in protocols:
+            task = bars.add_task(f"{protocol.shot}-shot", total=protocol.tasks)
+
+            def show(done: int, task: Any = task) -> None:
+                bars.update(task, completed=done)
+
+            results += accuracy_against_asking(
+                init,
+                protocol,
+                apis,
+                args.ask_share,
+                head=protocol.head.head if args.head else None,
+                data=args.data,
+                learn=not args.each_alone,
+                on_task=show,
+            )
+    return results
+
+
+def _curve(results: list[dict[str, Any]], args: argparse.Namespace) -> Any:
+    from dfml.cli.drawing import table
+
+    rows = [
+        (
+            f"{r['way']}-way {r['shot']}-shot",
+            f"{r['queries_per_prediction']:.2f}",
+            f"{r['mean']:.2f} ± {r['ci95']:.2f} %",
+            f"{r['usd_per_1000_predictions']:.2f}" if "usd_per_1000_predictions" in r else "",
+        )
+        for r in results
+    ]
+    accuracy = f"accuracy on {args.dataset} {args.part}"
+    return table(("task", "queries a prediction", accuracy, "USD a 1,000 predictions"), rows)
 
 
 def measure(

@@ -31,3 +31,15 @@ def add_engine(verb: argparse.ArgumentParser, what: str) -> None:
     """`--engine` and `--address`; `what` tells what is done there."""
     verb.add_argument("--engine", default="local", choices=("local", "ray"), help=f"{what} (default: local)")
     verb.add_argument("--address", metavar="ADDR", help="with --engine ray: a cluster that runs already, or auto")
+
+
+def asked_share(text: str | None) -> Any:
+    """What `--ask` stands for: `auto`, a number, or None where it was left out."""
+    from dfml.errors import ConfigError
+
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"--ask takes a number of queries an image, such as 0.3, or auto; not {text!r}") from None

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dfml.cli.options import add_device
+from dfml.cli.options import add_device, asked_share
 
 TOGETHER = 1000
 """images that are judged together: a share is of these, and what APIs say of some helps to judge the others"""
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
     from dfml.cli.drawing import console, percent, progress_console, table
     from dfml.data.support import find_images, read_files
 
-    settings = {"ask": _share(args.ask), "budget": args.budget, "apis": args.apis}
+    settings = {"ask": asked_share(args.ask), "budget": args.budget, "apis": args.apis}
     classifier = FewShotClassifier.load(args.classifier, device=args.device, **settings)
     files = find_images(args.images)
     channels, height, width = classifier.image_shape
@@ -77,18 +77,6 @@ def run(args: argparse.Namespace) -> None:
         for a in answers
     ]
     console.print(table(titles, rows))
-
-
-def _share(text: str | None) -> Any:
-    """`auto`, a number, or None where nothing was said."""
-    from dfml.errors import ConfigError
-
-    if text is None or text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"--ask takes a number of queries an image, such as 0.3, or auto; not {text!r}") from None
 
 
 def _before(classifier: Any, images: int) -> str:

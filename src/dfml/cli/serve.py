@@ -1,14 +1,21 @@
-"""`dfml serve ZOO`: a zoo behind HTTP, as good or as bad an endpoint as you like."""
+"""`dfml serve ZOO|CLF`: a zoo or a classifier behind HTTP, as good or as bad an endpoint as you like."""
 
 import argparse
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfml.apis.blackbox import BlackBox
 
 
 def add(verbs: Any) -> None:
-    serve = verbs.add_parser("serve", help="put a zoo behind HTTP: Open Inference Protocol, TF Serving, Hugging Face")
-    serve.add_argument("apis", type=Path, metavar="ZOO", help="a zoo folder or an apis.toml")
+    serve = verbs.add_parser("serve", help="put a zoo or a classifier behind HTTP: V2, TF Serving, Hugging Face")
+    serve.add_argument("apis", type=Path, metavar="ZOO", help="a zoo folder, an apis.toml or a classifier's folder")
+    serve.add_argument("--ask", metavar="SHARE", help="a live classifier: queries an image, or auto; see dfml predict")
+    serve.add_argument("--budget", type=int, metavar="QUERIES", help="a live classifier: that it may cost in all")
     serve.add_argument("--port", type=int, default=8000, help="0 takes a free one (default: 8000)")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen at (default: this machine only)")
     serve.add_argument("--latency-ms", type=float, default=0.0, help="added to every prediction")
@@ -38,7 +45,6 @@ def add(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     import torch
 
-    from dfml.apis.loading import load_apis
     from dfml.serving.faults import KINDS, FaultConfig
     from dfml.serving.hosted import Hosted, ServeConfig
     from dfml.serving.http import Server
@@ -61,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
         label_only=args.label_only,
         faults=faults,
     )
-    zoo = Hosted(load_apis(args.apis), config)
+    zoo = Hosted(_apis(args), config)
     with Server(zoo, args.host, args.port) as server:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager's way of pressing Ctrl-C
         print(f"serving {len(zoo.apis)} APIs at {server.url}; Ctrl-C ends", flush=True)
@@ -69,3 +75,17 @@ def run(args: argparse.Namespace) -> None:
             server.serve_forever()
         except KeyboardInterrupt:
             print(f"answered {zoo.stats.to_json()['answered']:,} images", flush=True)
+
+
+def _apis(args: argparse.Namespace) -> "Sequence[BlackBox]":
+    """The APIs of a manifest, or a classifier as one."""
+    from dfml.apis.loading import load_apis
+
+    if not (args.apis / "classifier.safetensors").exists():
+        return load_apis(args.apis)
+    from dfml.adaptation.classifier import FewShotClassifier
+    from dfml.adaptation.served import classifier_api
+    from dfml.cli.options import asked_share
+
+    classifier = FewShotClassifier.load(args.apis, ask=asked_share(args.ask), budget=args.budget)
+    return [classifier_api(classifier, args.apis.resolve().name)]

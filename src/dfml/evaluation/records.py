@@ -35,6 +35,10 @@ class Evaluation:
     head: str
     """with all that sets it apart, such as `prototype, centred`"""
     score: Score
+    queries_per_prediction: float | None = None
+    """of a live classifier"""
+    usd_per_query: float | None = None
+    """for 1,000, where prices are known"""
 
     @property
     def column(self) -> str:
@@ -77,5 +81,10 @@ def _evaluation(result: dict[str, Any]) -> Evaluation:
     if result.get("statistics") == "frozen":
         head += ", frozen statistics"
     score = Score(float(result["mean"]), float(result["ci95"]))
+    asked, usd = result.get("queries_per_prediction"), result.get("usd_per_1000_predictions")
+    if asked is not None:
+        asked, head = float(asked), f"{head}, {float(asked):.2g} queries a prediction"
+    price = float(usd) / asked if usd is not None and asked else None
     dataset, part = str(result["dataset"]), str(result["part"])
-    return Evaluation(dataset, part, int(result["way"]), int(result["shot"]), int(result["tasks"]), head, score)
+    way, shot, tasks = (int(result[name]) for name in ("way", "shot", "tasks"))
+    return Evaluation(dataset, part, way, shot, tasks, head, score, asked, price)

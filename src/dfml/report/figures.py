@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dfml.bench.results import Line, ResultTable
-from dfml.evaluation.records import Score
+from dfml.evaluation.records import Evaluation, Score
 from dfml.report.chart import Chart, Series, draw, smooth, thin
 from dfml.report.story import RunStory
 
@@ -37,18 +37,42 @@ def learning_curves(run: RunStory) -> list[Chart]:
 
 def accuracy_against_queries(runs: Sequence[RunStory]) -> list[Chart]:
     """One chart for each kind of task that several runs were tested on."""
-    kinds = sorted({(e.dataset, e.part, e.way, e.shot) for run in runs for e in run.evaluations})
+    offline = {run.folder: [e for e in run.evaluations if e.queries_per_prediction is None] for run in runs}
+    kinds = sorted({(e.dataset, e.part, e.way, e.shot) for found in offline.values() for e in found})
     charts = []
     for dataset, part, way, shot in kinds:
         series = [
             _point(f"{run.name}, {e.head}", run.queries_per_api, e.score.mean, e.score.ci95)
             for run in runs
-            for e in run.evaluations
+            for e in offline[run.folder]
             if (e.dataset, e.part, e.way, e.shot) == (dataset, part, way, shot)
         ]
         if len(series) > 1 and any(one.points for one in series):
             title = f"{way}-way {shot}-shot, {dataset} {part}"
             charts.append(draw(title, series, x=QUERIES, y="accuracy, percent", log_x=True))
+    return charts
+
+
+def accuracy_against_asking(runs: Sequence[RunStory]) -> list[Chart]:
+    """One chart a run and kind of task: what a live classifier gains by asking more."""
+    charts = []
+    for run in runs:
+        live = [e for e in run.evaluations if e.queries_per_prediction is not None]
+        prices = [e.usd_per_query for e in live if e.usd_per_query is not None]
+        for dataset, part, way in sorted({(e.dataset, e.part, e.way) for e in live}):
+            lines: dict[int, list[Evaluation]] = {}
+            for e in live:
+                if (e.dataset, e.part, e.way) == (dataset, part, way):
+                    lines.setdefault(e.shot, []).append(e)
+            series = []
+            for shot, found in sorted(lines.items()):
+                found.sort(key=lambda e: e.queries_per_prediction or 0.0)
+                points = [(e.queries_per_prediction or 0.0, e.score.mean) for e in found]
+                series.append(Series(f"{shot}-shot", points, [e.score.ci95 for e in found], marks=True))
+            axis = "queries a prediction"
+            if prices:
+                axis += f" (1 is {max(prices):.2f} USD for 1,000 predictions)"
+            charts.append(draw(f"{run.name}: {way}-way, {dataset} {part}", series, x=axis, y="accuracy, percent"))
     return charts
 
 

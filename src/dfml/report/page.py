@@ -11,7 +11,7 @@ import dfml
 from dfml.bench.results import ResultTable, is_bench, read_tables
 from dfml.errors import ConfigError
 from dfml.evaluation.records import Evaluation, Score, shots
-from dfml.report.figures import accuracy_against_queries, bench_figures, learning_curves
+from dfml.report.figures import accuracy_against_asking, accuracy_against_queries, bench_figures, learning_curves
 from dfml.report.pictures import shelves
 from dfml.report.story import RunStory, is_run, read_run
 
@@ -61,7 +61,7 @@ def render(runs: Sequence[RunStory], tables: Sequence[ResultTable]) -> str:
         runs=[(run, learning_curves(run), *shelves(run.folder / "recovered")) for run in runs],
         columns=shots(evaluations),
         rows=[row for run in runs for row in accuracy_rows(run)],
-        comparison=accuracy_against_queries(runs),
+        comparison=[*accuracy_against_queries(runs), *accuracy_against_asking(runs)],
         tables=[(table, bench_figures(table)) for table in tables],
     )
 
