@@ -16,7 +16,7 @@ from dfml.apis.local.function import FunctionApi, find_function
 from dfml.apis.local.module import ModuleApi
 from dfml.apis.local.onnx import OnnxApi
 from dfml.apis.manifest import REMOTE, ApiEntry, read_manifest
-from dfml.apis.remote.pixels import InputConfig, arranged
+from dfml.apis.pixels import InputConfig, arranged
 from dfml.apis.remote.secrets import Redactor, Secret, expand, references
 from dfml.errors import ConfigError
 from dfml.nets import NetSpec

@@ -27,9 +27,9 @@ from typing import Any, Literal
 import tomli_w
 
 from dfml.apis.blackbox import ApiSpec, Terms
+from dfml.apis.pixels import InputConfig
 from dfml.apis.remote.limits import Limits
-from dfml.apis.remote.pixels import InputConfig
-from dfml.apis.remote.scores import OutputConfig
+from dfml.apis.scores import OutputConfig
 from dfml.config import from_mapping, to_mapping
 from dfml.errors import ConfigError, nearest
 from dfml.files import write_whole

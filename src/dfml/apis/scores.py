@@ -19,8 +19,7 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, OutputKind, check_answer
 from dfml.apis.degrade import leaders
-from dfml.apis.remote.reading import shown
-from dfml.errors import BadAnswer, ConfigError, nearest
+from dfml.errors import BadAnswer, ConfigError, nearest, shown
 
 Pairs = Sequence[tuple[str | int, float | None]]
 """classes by name or by column, each with its score, or with none where the API says no more than the name"""
