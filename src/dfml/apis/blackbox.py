@@ -1,5 +1,6 @@
 """The seam between dfml and everything that answers queries."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, runtime_checkable
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from dfml.errors import BadAnswer, ConfigError
 
+CALL_BYTES = 64_000_000
+"""Images of one call as float32 take no more memory than this; wrappers and backends hold a few copies."""
 OutputKind = Literal["probs", "top-k", "label"]
 ImageArray = NDArray[Any]
 """images as NumPy knows them, in whatever layout and units an API takes"""
@@ -156,6 +159,12 @@ def innermost(api: BlackBox) -> BlackBox:
     while (inner := getattr(api, "api", None)) is not None:
         api = inner
     return api
+
+
+def images_a_call(most: int, *shapes: Sequence[int]) -> int:
+    """How many images a call may hold: `most`, or fewer where they are so large, in any of `shapes` (c, h, w), that
+    together they would pass `CALL_BYTES` as float32."""
+    return max(1, min(most, CALL_BYTES // (4 * max(math.prod(shape) for shape in shapes))))
 
 
 def rest(api: BlackBox) -> None:

@@ -1,7 +1,10 @@
 """A TensorFlow Lite file behind the seam, run by LiteRT (`ai-edge-litert`) on the CPU."""
 
 import os
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +24,7 @@ BATCH = 8
 """images that one thread takes at a time"""
 _FLOATS = (np.float32, np.float16)
 _BYTES = (np.uint8, np.int8)
+_SAYING, _said = threading.Lock(), False
 
 
 class TfliteApi:
@@ -159,11 +163,35 @@ def _open(path: Path, content: bytes | None) -> Any:
         raise ConfigError(f"{path}: TFLite files need ai-edge-litert; run pip install 'dfml[tflite]'") from error
     source = {"model_path": str(path)} if content is None else {"model_content": content}
     try:
-        interpreter = litert.Interpreter(**source, num_threads=1)
-        interpreter.allocate_tensors()
+        with _quiet():
+            interpreter = litert.Interpreter(**source, num_threads=1)
+            interpreter.allocate_tensors()
     except (RuntimeError, ValueError) as error:
         raise ConfigError(f"{path}: not a readable TFLite file ({_first_line(error)})") from error
     return interpreter
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the line that LiteRT writes to standard error at the first file; nothing in Python turns it off.
+
+    All else that is written meanwhile, by whichever thread, comes a moment later.
+    """
+    global _said
+    if _said:
+        yield
+        return
+    with _SAYING, tempfile.TemporaryFile() as meanwhile:
+        kept = os.dup(2)
+        os.dup2(meanwhile.fileno(), 2)
+        try:
+            yield
+            _said = True
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            meanwhile.seek(0)
+            os.write(2, b"".join(line for line in meanwhile if not line.startswith(b"INFO: Created TensorFlow")))
 
 
 def _facts(interpreter: Any, path: Path, name: str | None) -> _Facts:
