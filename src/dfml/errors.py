@@ -15,7 +15,12 @@ DfmlError
 """
 
 import difflib
+import json
 from collections.abc import Iterable
+from typing import Any
+
+SHOWN = 200
+"""letters of a stranger's text that a sentence repeats"""
 
 
 class DfmlError(Exception):
@@ -71,3 +76,16 @@ def nearest(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+
+
+def shown(value: Any, most: int = SHOWN) -> str:
+    """A stranger's text on one line: short, printable, and without what could move a cursor."""
+    if isinstance(value, bytes):
+        value = value[: 8 * most].decode("utf-8", "replace")
+    try:
+        text = value if isinstance(value, str) else json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        text = type(value).__name__
+    text = "".join(letter if letter.isprintable() else " " for letter in text[: 8 * most])
+    text = " ".join(text.encode("utf-8", "replace").decode().split())
+    return text if len(text) <= most else text[: most - 1] + "…"

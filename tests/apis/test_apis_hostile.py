@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dfml.apis.blackbox import ApiSpec, check_answer
+from dfml.apis.pixels import InputConfig
 from dfml.apis.remote.discovery import from_tf_metadata, from_v2_metadata
 from dfml.apis.remote.host import HttpResponse
 from dfml.apis.remote.huggingface import HuggingFace
 from dfml.apis.remote.inference_v2 import InferenceV2
 from dfml.apis.remote.patience import judge, wait_asked_for
-from dfml.apis.remote.pixels import InputConfig
-from dfml.apis.remote.scores import OutputConfig, probabilities
 from dfml.apis.remote.tf_serving import TfServing
+from dfml.apis.scores import OutputConfig, probabilities
 from dfml.errors import ApiError, ConfigError
 
 SPEC = ApiSpec(name="toy", classes=("ant", "bee", "cat"), image=(3, 4, 4))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from dfml.apis.blackbox import ApiSpec, rest
 from dfml.apis.local.onnx import OnnxApi
+from dfml.apis.scores import OutputConfig
 from dfml.errors import ApiError, BadAnswer, ConfigError
 from dfml.nets.export import export_onnx
 
@@ -150,7 +151,7 @@ def stranger(path: Path, *, batch: int | str = "N", dtype: int = TensorProto.FLO
 def test_files_of_strangers_answer(tmp_path: Path, images: Tensor, batch: int | str, dtype: int, kind: str) -> None:
     weight = stranger(tmp_path / "s.onnx", batch=batch, dtype=dtype, kind=kind)
     expected = softmax(images.numpy().reshape(11, -1).astype(np.float64) @ weight)
-    api = OnnxApi(tmp_path / "s.onnx", SPEC, logits=kind == "logits")
+    api = OnnxApi(tmp_path / "s.onnx", SPEC, output=OutputConfig(scale="logits") if kind == "logits" else None)
     np.testing.assert_allclose(api(images).numpy(), expected, atol=1e-6)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from dfml.apis.remote.pixels import png
+from dfml.apis.pixels import png
 from dfml.apis.remote.responses import MAX_BYTES, NoHttp, Response, read_response
 from dfml.errors import Garbled
 

@@ -224,6 +224,22 @@ def test_an_interrupted_api_keeps_what_it_answered():
     assert torch.equal(answers.rows(torch.tensor([3])).probs, answers.probs[[3]])
 
 
+@pytest.mark.parametrize(("size", "calls"), [(32, [1000, 200]), (224, [106] * 11 + [34])])
+def test_a_call_holds_at_most_64_megabytes_of_images(size, calls):
+    """224 x 224 x 3 float32 numbers are 602,112 bytes, so 106 images fit; of 32 x 32 a thousand do."""
+    sent = []
+
+    class Counting(Flaky):
+        def __call__(self, images):
+            sent.append(len(images))
+            return torch.full((len(images), 3), 1 / 3)
+
+    images = torch.zeros(1200, 3, 8, 8, dtype=torch.uint8)
+    table = ask_all([Counting(colour_api("large", 3, size=size))], images, counts=[1200])
+    assert sent == calls
+    assert table.asked.all()
+
+
 def test_the_run_says_how_it_was_made(apis, tmp_path):
     init = learn(apis, tmp_path / "run", settings=SMALL, seed=4)
     assert init.provenance["method"] == "chorus"

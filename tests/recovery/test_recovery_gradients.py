@@ -120,6 +120,20 @@ def test_queries_are_counted_as_they_are_sent(name, probes, rng):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
+def test_large_images_are_sent_in_smaller_calls(name, rng):
+    """A call holds 64 MB: 16 float32 images of 1,000,000 numbers."""
+    sent = []
+
+    def objective(images):
+        sent.append(images.shape[0] * images.shape[1])
+        return images.flatten(2).mean(2)
+
+    x = torch.rand(2, 1, 1000, 1000, generator=rng)
+    ESTIMATORS[name](objective, x, directions=20, radius=0.1, rng=rng)
+    assert max(sent) == 16
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_result_does_not_depend_on_how_many_directions_share_a_call(name, rng, monkeypatch):
     slope, x = random_images(rng, 3).float(), random_images(rng, 3).float()
     results = []

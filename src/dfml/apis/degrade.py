@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, BlackBox, ask_in_parts, prepare
-from dfml.errors import ConfigError
+from dfml.errors import ConfigError, nearest
 
 
 def to_grid(images: Tensor, levels: int) -> Tensor:
@@ -110,3 +110,26 @@ class LabelOnly(Degraded):
 
     def outgoing(self, scores: Tensor) -> Tensor:
         return torch.zeros_like(scores).scatter(1, leaders(scores, 1), 1.0)
+
+
+class WithoutBackground(Degraded):
+    """The class that means "none of the others" is dropped, and the others are divided by their sum.
+
+    An answer that gives everything to that class says nothing of the others: it is spread evenly over them.
+    """
+
+    def __init__(self, api: BlackBox, background: str) -> None:
+        classes = api.spec.classes
+        if background not in classes:
+            raise ConfigError(f"{api.spec.name}: {background!r} is not in its classes; {nearest(background, classes)}")
+        keep = [column for column, name in enumerate(classes) if name != background]
+        spec = api.spec.with_changes(classes=tuple(classes[column] for column in keep), decimals=None)
+        if spec.top_k is not None:
+            spec = spec.with_changes(top_k=min(spec.top_k, spec.way))
+        super().__init__(api, spec)
+        self._keep = torch.tensor(keep)
+
+    def outgoing(self, scores: Tensor) -> Tensor:
+        kept = scores[:, self._keep.to(scores.device)]
+        mass = kept.sum(1, keepdim=True)
+        return torch.where(mass > 0, kept / mass, 1 / kept.shape[1])

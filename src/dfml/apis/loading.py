@@ -11,13 +11,16 @@ import torch
 from safetensors.torch import load_file
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
+from dfml.apis.degrade import WithoutBackground
 from dfml.apis.local.exported import ExportedApi
 from dfml.apis.local.function import FunctionApi, find_function
 from dfml.apis.local.module import ModuleApi
 from dfml.apis.local.onnx import OnnxApi
+from dfml.apis.local.tflite import TfliteApi
 from dfml.apis.manifest import REMOTE, ApiEntry, read_manifest
-from dfml.apis.remote.pixels import InputConfig, arranged
+from dfml.apis.pixels import InputConfig, arranged
 from dfml.apis.remote.secrets import Redactor, Secret, expand, references
+from dfml.apis.scores import OutputConfig
 from dfml.errors import ConfigError
 from dfml.nets import NetSpec
 
@@ -32,26 +35,28 @@ def load_apis(path: str | Path, *, only: Iterable[str] | None = None) -> list[Bl
     apis: list[BlackBox] = []
     for name, entry in manifest.chosen(only).items():
         where = manifest.where(name)
-        if entry.protocol in REMOTE:
-            apis.append(_remote(entry, entry.spec(name), hosts, where))
-        else:
-            apis.append(_local(entry, entry.spec(name), manifest.path.parent, where))
+        api = (
+            _remote(entry, entry.spec(name), hosts, where)
+            if entry.protocol in REMOTE
+            else _local(entry, entry.spec(name), manifest.path.parent, where)
+        )
+        apis.append(api if entry.output.background is None else WithoutBackground(api, entry.output.background))
     return apis
 
 
 def _local(entry: ApiEntry, spec: ApiSpec, folder: Path, where: str) -> BlackBox:
-    logits = entry.output.scale == "logits"
-    if entry.output.scale == "100" or entry.output.kind != "probs":
-        raise ConfigError(f"{where}: a local API answers probabilities or logits; remove output.scale and output.kind")
+    output = None if entry.output == OutputConfig() else entry.output
     arrange = None if entry.input == InputConfig() else partial(arranged, config=entry.input)
     if entry.protocol == "python":
-        return FunctionApi(find_function(entry.function or "", folder, where), spec, arrange=arrange, logits=logits)
+        return FunctionApi(find_function(entry.function or "", folder, where), spec, arrange=arrange, output=output)
     if entry.file is None:
         raise ConfigError(f"{where} has no file to load; add file = 'model.onnx'")
     file = folder / entry.file
     if entry.protocol == "torch":
-        return ExportedApi(file, spec, arrange=arrange, logits=logits)
-    return OnnxApi(file, spec, arrange=arrange, logits=logits)
+        return ExportedApi(file, spec, arrange=arrange, output=output)
+    if entry.protocol == "tflite":
+        return TfliteApi(file, spec, input=entry.input, output=entry.output)
+    return OnnxApi(file, spec, arrange=arrange, output=output)
 
 
 def _remote(entry: ApiEntry, spec: ApiSpec, hosts: "dict[str, Host]", where: str) -> BlackBox:

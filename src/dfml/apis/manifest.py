@@ -27,9 +27,9 @@ from typing import Any, Literal
 import tomli_w
 
 from dfml.apis.blackbox import ApiSpec, Terms
+from dfml.apis.pixels import InputConfig
 from dfml.apis.remote.limits import Limits
-from dfml.apis.remote.pixels import InputConfig
-from dfml.apis.remote.scores import OutputConfig
+from dfml.apis.scores import OutputConfig
 from dfml.config import from_mapping, to_mapping
 from dfml.errors import ConfigError, nearest
 from dfml.files import write_whole
@@ -40,7 +40,7 @@ NAMES = ("apis.toml", "zoo.toml")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-ProtocolName = Literal["onnx", "torch", "python", "inference_v2", "tf_serving", "huggingface"]
+ProtocolName = Literal["onnx", "tflite", "torch", "python", "inference_v2", "tf_serving", "huggingface"]
 REMOTE = ("inference_v2", "tf_serving", "huggingface")
 
 
@@ -49,9 +49,9 @@ class ApiEntry:
     """One API's table."""
 
     protocol: ProtocolName = "onnx"
-    """how it is asked: a local .onnx or .pt2 file, a Python function, or a server of one of three protocols"""
+    """how it is asked: a local .onnx, .tflite or .pt2 file, a Python function, or a server of one of three protocols"""
     file: str | None = None
-    """onnx, torch: the model file, relative to the manifest"""
+    """onnx, tflite, torch: the model file, relative to the manifest"""
     function: str | None = None
     """python: module:function, float32 array (n, c, h, w) in [0, 1] -> probabilities (n, k); it is imported and run"""
     url: str | None = None
@@ -215,10 +215,22 @@ def _with_labels(entry: ApiEntry, folder: Path, where: str) -> ApiEntry:
         lines = (folder / entry.labels).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: cannot read the class names in {entry.labels}: {error}") from None
-    return replace(entry, classes=tuple(line.strip() for line in lines if line.strip()), labels=None)
+    return replace(entry, classes=told_apart(line.strip() for line in lines if line.strip()), labels=None)
 
 
-_NEEDED = {"torch": "file", "python": "function", "inference_v2": "model", "tf_serving": "model"}
+def told_apart(names: Iterable[str]) -> tuple[str, ...]:
+    """`names` in order, with numbers where one stands twice: crane, crane (2). Published lists have such words."""
+    names, seen = list(names), dict[str, int]()
+    taken, apart = set(names), list[str]()
+    for name in names:
+        seen[name] = count = seen.get(name, 0) + 1
+        while count > 1 and f"{name} ({count})" in taken:
+            seen[name] = count = count + 1
+        apart.append(name if count == 1 else f"{name} ({count})")
+    return tuple(apart)
+
+
+_NEEDED = {"tflite": "file", "torch": "file", "python": "function", "inference_v2": "model", "tf_serving": "model"}
 _FORMS = {"inference_v2": ("binary", "json"), "tf_serving": ("row", "column"), "huggingface": ("raw", "json")}
 
 
@@ -244,6 +256,12 @@ def _checked(entry: ApiEntry, where: str) -> ApiEntry:
         entry = replace(entry, input=replace(entry.input, encoding="png"))
     if entry.output.classification and (entry.output.name is None or entry.protocol != "inference_v2"):
         raise ConfigError(f"{where}: output.classification goes with inference_v2 and needs output.name; add it")
+    background = entry.output.background
+    if background is not None and background not in entry.classes:
+        known = nearest(background, entry.classes) if len(entry.classes) <= 20 else f"it has {len(entry.classes)} names"
+        raise ConfigError(f"{where}: output.background = {background!r} is not in its classes; {known}")
+    if background is not None and len(entry.classes) < 3:
+        raise ConfigError(f"{where}: without output.background it needs at least 2 classes; name them all")
     entry.input.check(entry.image[0], where)
     return entry
 

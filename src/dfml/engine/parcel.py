@@ -19,6 +19,7 @@ from dfml.apis.blackbox import BlackBox, innermost
 from dfml.apis.local.exported import ExportedApi
 from dfml.apis.local.function import FunctionApi
 from dfml.apis.local.onnx import OnnxApi
+from dfml.apis.local.tflite import TfliteApi
 from dfml.apis.remote.secrets import Secret
 from dfml.errors import ConfigError
 
@@ -62,7 +63,7 @@ def pack(api: BlackBox) -> PackedApi:
     return PackedApi(name, content.getvalue())
 
 
-def _with_file(api: OnnxApi | ExportedApi) -> tuple[Any, ...]:
+def _with_file(api: OnnxApi | ExportedApi | TfliteApi) -> tuple[Any, ...]:
     content = api.path.read_bytes() if api.content is None else api.content
     return copyreg.__newobj__, (type(api),), api.__getstate__() | {"content": content}  # type: ignore[attr-defined]
 
@@ -71,7 +72,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Takes along what other pickles leave behind: files, and secrets, which go into no other."""
 
     dispatch_table: ClassVar = ChainMap(
-        {OnnxApi: _with_file, ExportedApi: _with_file, Secret: lambda secret: (Secret, (secret.reveal(),))},
+        {
+            **dict.fromkeys((OnnxApi, ExportedApi, TfliteApi), _with_file),
+            Secret: lambda secret: (Secret, (secret.reveal(),)),
+        },
         cloudpickle.Pickler.dispatch_table,
     )
 

@@ -20,6 +20,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Generator, Tensor
 
+from dfml.apis.blackbox import images_a_call
+
 Objective = Callable[[Tensor], Tensor]
 """probes (m, n, c, h, w) -> values (m, n)"""
 
@@ -116,7 +118,7 @@ def averaged(
     n, sides = len(x), 1 + central
     value, queries = value_at(objective, x, value)
     flat = x.reshape(n, -1)
-    chunk = min(directions, max(1, IMAGES_A_CALL // (n * sides)))
+    chunk = min(directions, max(1, images_a_call(IMAGES_A_CALL, x.shape[1:]) // (n * sides)))
     steps = flat.new_empty(chunk, *flat.shape)
     probes = flat.new_empty(sides, *steps.shape)
     gradient = torch.zeros_like(flat)

@@ -11,6 +11,7 @@ from functools import lru_cache
 import torch
 from torch import Generator, Tensor
 
+from dfml.apis.blackbox import images_a_call
 from dfml.errors import ConfigError
 from dfml.recovery.gradients import IMAGES_A_CALL, GradientEstimate, Objective, averaged, snap, value_at
 
@@ -75,7 +76,7 @@ def subspace(
     value, queries = value_at(objective, x, value)
     steps = radius * _frames(n, directions, k, rng).to(x)
     rises = x.new_empty(directions, n)
-    flat, chunk = x.reshape(n, -1), max(1, IMAGES_A_CALL // n)
+    flat, chunk = x.reshape(n, -1), max(1, images_a_call(IMAGES_A_CALL, x.shape[1:]) // n)
     for first in range(0, directions, chunk):
         part = range(first, min(first + chunk, directions))
         probes = torch.stack([flat + steps[i] @ basis for i in part])

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, ask
 from dfml.apis.local.onnx import Arrange
+from dfml.apis.scores import OutputConfig, completed
 from dfml.errors import ApiError, ConfigError
 
 BATCH = 64
@@ -31,15 +32,20 @@ class ExportedApi:
     """An exported program with one image input and one output of class scores.
 
     The batch it was exported with is obeyed: a fixed or least one is filled up with empty images, whose answers are
-    dropped. `logits=True` says that it forgot its softmax; `arrange` says what it wants images to look like.
+    dropped. `output` says what its scores are, if not probabilities; `arrange` says what it wants images to look like.
     """
 
     answers_are_checked: Literal[True] = True
 
     def __init__(
-        self, path: str | Path, spec: ApiSpec, *, logits: bool = False, arrange: Arrange | None = None
+        self,
+        path: str | Path,
+        spec: ApiSpec,
+        *,
+        output: OutputConfig | None = None,
+        arrange: Arrange | None = None,
     ) -> None:
-        self.path, self.spec, self.logits, self.arrange = Path(path), spec, logits, arrange
+        self.path, self.spec, self.output, self.arrange = Path(path), spec, output, arrange
         if not self.path.is_file():
             raise ConfigError(f"{self.path}: there is no such .pt2 file")
         self.content: bytes | None = None
@@ -61,8 +67,7 @@ class ExportedApi:
         except Exception as error:  # a traced program raises whatever its operators raise
             reason = str(error).strip().split("\n")[0]
             raise ApiError(f"{self.spec.name}: {self.path} failed: {reason}") from error
-        scores = torch.cat(parts).float()
-        return scores.softmax(1) if self.logits and scores.dim() == 2 else scores
+        return completed(self.spec, self.output, torch.cat(parts).float())
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("_opened", "_lock")}

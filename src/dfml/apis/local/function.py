@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, ask
+from dfml.apis.blackbox import ApiSpec, OutputKind, ask
+from dfml.apis.scores import OutputConfig, Pairs, completed, probabilities
 from dfml.errors import ApiError, BadAnswer, ConfigError, DfmlError
 
 
@@ -28,10 +29,12 @@ class FunctionApi:
         spec: ApiSpec,
         *,
         arrange: Callable[[np.ndarray], np.ndarray] | None = None,
-        logits: bool = False,
+        output: OutputConfig | None = None,
     ) -> None:
-        """`arrange` turns (n, c, h, w) in [0, 1] into what the function takes; `logits` adds a softmax at the end."""
-        self.function, self.spec, self.arrange, self.logits = function, spec, arrange, logits
+        """`arrange` turns (n, c, h, w) in [0, 1] into what the function takes; `output` says what it answers, if not
+        probabilities. Where that is a label or the top k, it may also give, for each image, the name or number of a
+        class, or a list of pairs (class, score)."""
+        self.function, self.spec, self.arrange, self.output = function, spec, arrange, output
 
     def __call__(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
@@ -48,13 +51,31 @@ class FunctionApi:
         except Exception as error:
             raise ApiError(f"{self.spec.name}: its function failed with {type(error).__name__}: {error}") from error
         try:
-            scores = torch.from_numpy(np.array(answer, dtype=np.float64))
-            return scores.softmax(1) if self.logits and scores.dim() == 2 else scores
+            if self.output is not None and (pairs := _pairs(answer, self.output.kind)) is not None:
+                return probabilities(self.spec, self.output, pairs, len(images))
+            return completed(self.spec, self.output, torch.from_numpy(np.array(answer, dtype=np.float64)))
         except (TypeError, ValueError) as error:
             raise BadAnswer(
                 f"{self.spec.name}: expected {len(images)} answers of {self.spec.way} classes, "
                 f"got a {type(answer).__name__} that is no array of numbers"
             ) from error
+
+
+def _pairs(answer: Any, kind: OutputKind) -> list[Pairs] | None:
+    """Classes and scores where an answer consists of them; None where it is a table of scores."""
+    rows = answer.tolist() if isinstance(answer, np.ndarray) else answer
+    if kind == "label" and all(isinstance(row, str | int) for row in rows):
+        return [[(row, None)] for row in rows]
+    if kind == "top-k" and all(not isinstance(row, np.ndarray) and _named(row) for row in rows):
+        return [[(label, float(score)) for label, score in row] for row in rows]
+    return None
+
+
+def _named(row: Any) -> bool:
+    """Whether `row` is a list of pairs whose first is a class."""
+    return isinstance(row, list | tuple) and all(
+        isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str | int) for pair in row
+    )
 
 
 def find_function(reference: str, folder: Path, where: str) -> Callable[[np.ndarray], Any]:

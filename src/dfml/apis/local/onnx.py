@@ -3,9 +3,7 @@
 import json
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +13,9 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, ImageArray, ask
+from dfml.apis.local.threads import side_by_side
+from dfml.apis.scores import OutputConfig, completed
 from dfml.errors import ApiError, ConfigError
-from dfml.runtime import cores
 
 Arrange = Callable[[ImageArray], ImageArray]
 """images (n, c, h, w) in [0, 1] -> what the file takes: another layout, order or units"""
@@ -27,9 +26,9 @@ _INPUTS = {**_FLOATS, "tensor(uint8)": np.uint8}
 class OnnxApi:
     """A file with one image input and one output of class scores, run by onnxruntime on the CPU.
 
-    Names of input and output are free; the batch dimension may be free or fixed. `logits=True` says that the file
-    forgot its softmax; `arrange` says what it wants images to look like. Without `spec`, name and classes are those
-    that `export_onnx` wrote into the file, or numbers.
+    Names of input and output are free; the batch dimension may be free or fixed. `output` says what its
+    scores are, if not probabilities: logits, percentages, rounded; `arrange` says what it wants images to look like.
+    Without `spec`, name and classes are those that `export_onnx` wrote into the file, or numbers.
 
     Images go through in small batches, whose maps stay near the processor: 32 at a time is faster than 256. Each batch
     is computed by one thread, `threads` of them at once (by default as many as there are cores), so what comes out does
@@ -46,10 +45,10 @@ class OnnxApi:
         *,
         threads: int | None = None,
         batch: int = 32,
-        logits: bool = False,
+        output: OutputConfig | None = None,
         arrange: Arrange | None = None,
     ) -> None:
-        self.path, self.threads, self.batch, self.logits, self.arrange = Path(path), threads, batch, logits, arrange
+        self.path, self.threads, self.batch, self.output, self.arrange = Path(path), threads, batch, output, arrange
         if not self.path.is_file():
             raise ConfigError(f"{self.path}: there is no such ONNX file")
         self.content: bytes | None = None
@@ -69,18 +68,16 @@ class OnnxApi:
         pixels = pixels.astype(session.dtype, copy=False)
         step = session.batch or self.batch
         try:
-            parts = _side_by_side(
-                session.run, [pixels[i : i + step] for i in range(0, len(pixels), step)], self.threads
-            )
+            parts = side_by_side(session.run, [pixels[i : i + step] for i in range(0, len(pixels), step)], self.threads)
         except Exception as error:  # onnxruntime raises a dozen types that share no base
             raise ApiError(f"{self.spec.name}: {self.path} failed: {_first_line(error)}") from error
         answer = torch.from_numpy(np.concatenate(parts))
-        return answer.float().softmax(1) if self.logits and answer.dim() == 2 else answer
+        return completed(self.spec, self.output, answer.float())
 
     def _session(self) -> "_Session":
         # A forked child must not use its parent's session, whose threads did not come along.
         if self._opened is None or self._opened[0] != os.getpid():
-            session = _open(self.path, self.content)
+            session = _open(self.path, self.content, None if self.output is None else self.output.name)
             _check(session, self.spec, self.path, self.arrange)
             self._opened = os.getpid(), session
         return self._opened[1]
@@ -114,23 +111,8 @@ class _Session:
         return scores[:count]
 
 
-def _side_by_side(
-    work: Callable[[ImageArray], ImageArray], batches: list[ImageArray], threads: int | None
-) -> list[ImageArray]:
-    # onnxruntime's own threads would share each layer of a batch, and spin in between on cores that others need.
-    threads = min(threads or cores(), len(batches))
-    if threads == 1:
-        return [work(batch) for batch in batches]
-    return list(_pool(os.getpid(), threads).map(work, batches))
-
-
-@cache
-def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Shared by all files of a process; a forked child needs its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="onnx")
-
-
-def _open(path: Path, content: bytes | None = None) -> _Session:
+def _open(path: Path, content: bytes | None = None, output: str | None = None) -> _Session:
+    """Open the file; `output` names the one of its outputs that holds the scores, where there are several."""
     try:
         onnxruntime = import_module("onnxruntime")
     except ImportError as error:
@@ -146,10 +128,11 @@ def _open(path: Path, content: bytes | None = None) -> _Session:
     if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in _INPUTS:
         got = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs)
         raise ConfigError(f"{path}: expected one float input (n, c, h, w), the file has {len(inputs)}: {got}")
-    scores = [o for o in outputs if o.type in _FLOATS and len(o.shape) in (0, 2)]
+    scores = [o for o in outputs if o.type in _FLOATS and len(o.shape) in (0, 2) and output in (None, o.name)]
     if len(scores) != 1:  # converted forests also give the winning label, which is no float
         got = ", ".join(f"{o.name} {o.type} {o.shape}" for o in outputs)
-        raise ConfigError(f"{path}: expected one float output (n, classes), the file has {got}")
+        wanted = "one float output" if output is None else f"a float output {output!r}"
+        raise ConfigError(f"{path}: expected {wanted} (n, classes), the file has {got}; output.name chooses one")
     batch, *image = (d if isinstance(d, int) else None for d in inputs[0].shape)
     way = scores[0].shape[1] if len(scores[0].shape) == 2 else None
     return _Session(

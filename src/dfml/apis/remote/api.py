@@ -17,8 +17,8 @@ from dfml.apis.blackbox import ApiSpec, gather, prepare
 from dfml.apis.remote.host import Host, HttpRequest, HttpResponse
 from dfml.apis.remote.limits import Limits
 from dfml.apis.remote.patience import AskedToWait, Attempt, Gate, NotSent, TooLarge, judge
-from dfml.apis.remote.scores import OutputConfig, Scores, probabilities
 from dfml.apis.remote.secrets import Redactor, Secret
+from dfml.apis.scores import OutputConfig, Scores, probabilities
 from dfml.errors import ApiError, BadAnswer, ConfigError, Garbled, RateLimited, Refused, Unreachable
 
 FORM_TRIES = 3

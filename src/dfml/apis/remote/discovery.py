@@ -7,12 +7,12 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from dfml.apis.manifest import ApiEntry
+from dfml.apis.pixels import InputConfig
 from dfml.apis.remote.host import Host, HttpRequest, origin_of
 from dfml.apis.remote.patience import complaint
-from dfml.apis.remote.pixels import InputConfig
 from dfml.apis.remote.reading import read_json, shown
-from dfml.apis.remote.scores import OutputConfig
 from dfml.apis.remote.secrets import Redactor, Secret
+from dfml.apis.scores import OutputConfig
 from dfml.errors import ConfigError, Garbled, Refused, Unreachable
 
 Server = Literal["inference_v2", "tf_serving", "huggingface"]

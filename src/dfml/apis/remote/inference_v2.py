@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from dfml.apis.pixels import InputConfig, arranged, digits, files
 from dfml.apis.remote.host import HttpRequest, HttpResponse
-from dfml.apis.remote.pixels import InputConfig, arranged, digits, files
 from dfml.apis.remote.reading import member, number, numbers, read_json, shown
-from dfml.apis.remote.scores import OutputConfig, Scores
+from dfml.apis.scores import OutputConfig, Scores
 from dfml.errors import Garbled
 
 HEADER_LENGTH = "Inference-Header-Content-Length"

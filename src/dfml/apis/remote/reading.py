@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfml.errors import Garbled
-
-SHOWN = 200
-"""letters of a server's text that an error repeats"""
+from dfml.errors import shown as shown  # whoever reads what strangers send also shows it
 
 
 def read_json(body: bytes) -> Any:
@@ -53,19 +51,6 @@ def number(value: Any, what: str) -> float:
     if array.shape != () or not np.isfinite(array):
         raise Garbled(f"{what} should be one number, but is {shown(value)}")
     return float(array)
-
-
-def shown(value: Any, most: int = SHOWN) -> str:
-    """A stranger's text on one line: short, printable, and without what could move a cursor."""
-    if isinstance(value, bytes):
-        value = value[: 8 * most].decode("utf-8", "replace")
-    try:
-        text = value if isinstance(value, str) else json.dumps(value)
-    except (TypeError, ValueError, RecursionError):
-        text = type(value).__name__
-    text = "".join(letter if letter.isprintable() else " " for letter in text[: 8 * most])
-    text = " ".join(text.encode("utf-8", "replace").decode().split())
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _named(kind: type) -> str:

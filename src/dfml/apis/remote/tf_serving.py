@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
+from dfml.apis.pixels import InputConfig, arranged, digits, files
 from dfml.apis.remote.host import HttpRequest, HttpResponse
-from dfml.apis.remote.pixels import InputConfig, arranged, digits, files
 from dfml.apis.remote.reading import numbers, read_json, shown
-from dfml.apis.remote.scores import OutputConfig, Scores
+from dfml.apis.scores import OutputConfig, Scores
 from dfml.errors import Garbled
 
 

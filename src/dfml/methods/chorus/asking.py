@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, release, rest
+from dfml.apis.blackbox import ApiSpec, BlackBox, images_a_call, release, rest
 from dfml.apis.ledger import Metered
 from dfml.engine.choice import WAITING
 from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused
 from dfml.recovery.recovered import ClassKey, RecoveredSet
 
 IMAGES_A_CALL = {"local": 1000, "remote": 250}
-"""Larger calls cost the ledger less, smaller ones show sooner that a slow server is at work."""
+"""Larger calls cost the ledger less, smaller ones show sooner that a slow server is at work. Large images are fewer."""
 REST = 12.0
 """Seconds after which a remote API that failed is tried again, while others go on and once more when they are done."""
 
@@ -157,8 +157,9 @@ class _Table:
                 self._put(column, torch.tensor(found, dtype=torch.long) + rows.start, answers)
 
     def _calls(self, column: int) -> list[slice]:
-        count = self.counts[column]
-        step = IMAGES_A_CALL["remote" if self.apis[column].spec.terms.remote else "local"]
+        count, spec = self.counts[column], self.apis[column].spec
+        most = IMAGES_A_CALL["remote" if spec.terms.remote else "local"]
+        step = images_a_call(most, self.images.shape[1:], spec.image)
         return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
     def _put(self, column: int, rows: slice | Tensor, answers: Tensor) -> None:

@@ -4,8 +4,12 @@
 - A label alone is a one-hot vector.
 - Where only some classes are named (the top k, or those over a threshold), the mass that their scores miss to 1 is
   spread evenly over the others (`missing = "even"`); or it is none, and the scores are scaled up (`missing = "none"`).
+- In a table, scores that were too small to be sent are zeros: those below `threshold`, or below half a `step` of an
+  8-bit output, or below half of the last of `decimals` where more is missing than rounding explains. They count as not
+  named, so the same rule completes them.
 - Rounded scores sum to 1 only nearly: with `decimals` stated they stay as they are, else they are divided by their sum
-  where that is within 2 % of 1. Any other sum is no probability vector, and is refused.
+  where that is within 2 % of 1, or within what rounding to `step` can do. Any other sum is no probability vector, and
+  is refused.
 """
 
 from collections.abc import Sequence
@@ -19,8 +23,7 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, OutputKind, check_answer
 from dfml.apis.degrade import leaders
-from dfml.apis.remote.reading import shown
-from dfml.errors import BadAnswer, ConfigError, nearest
+from dfml.errors import BadAnswer, ConfigError, nearest, shown
 
 Pairs = Sequence[tuple[str | int, float | None]]
 """classes by name or by column, each with its score, or with none where the API says no more than the name"""
@@ -49,8 +52,12 @@ class OutputConfig:
     """decimals of a score, as a probability, where it is rounded"""
     threshold: float | None = None
     """scores below this are not sent, so an answer may name few classes or none"""
+    step: float | None = None
+    """scores are multiples of this, as of 1/256 where they are 8-bit numbers: those below half of it arrive as 0"""
     missing: Literal["even", "none"] = "even"
     """what becomes of the mass of classes that are not named: spread evenly over them, or none"""
+    background: str | None = None
+    """a class that means "none of the others": it is dropped, and the others are divided by their sum"""
     classification: bool = False
     """inference_v2: ask for the top k through the classification extension"""
 
@@ -59,8 +66,24 @@ class OutputConfig:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ConfigError(f"output.{name} must be {least} or more, not {value}")
+        if self.step is not None and not 0 < self.step <= 1:
+            raise ConfigError(f"output.step is above 0 and at most 1, such as 0.00390625 for 8 bits, not {self.step}")
         if self.kind == "top-k" and self.top_k is None:
             raise ConfigError("output.kind = 'top-k' also needs output.top_k, the number of scores that come back")
+
+    @property
+    def unit(self) -> float:
+        """What scores are multiples of, as far as is known; 0 where they are not rounded."""
+        return self.step or (0.0 if self.decimals is None else 10.0**-self.decimals)
+
+
+def completed(spec: ApiSpec, output: OutputConfig | None, scores: Tensor) -> Tensor:
+    """The scores (n, k) that a local API computed as the probabilities they mean; as they are without `output`."""
+    if output is None or scores.dim() != 2:
+        return scores  # `check_answer` has the last word
+    if output == OutputConfig(scale="logits"):
+        return scores.softmax(1)
+    return probabilities(spec, output, scores.detach().cpu().double().numpy(), len(scores))
 
 
 def probabilities(spec: ApiSpec, output: OutputConfig, scores: Scores, count: int) -> Tensor:
@@ -85,7 +108,40 @@ def probabilities(spec: ApiSpec, output: OutputConfig, scores: Scores, count: in
         np.put_along_axis(table, top, 1.0, axis=1)
     if table.min(initial=0) < 0:
         raise BadAnswer(f"{spec.name}: expected scores of 0 or more, got {table.min():.4g}; is output.scale right?")
+    if isinstance(scores, np.ndarray) and output.kind != "label":
+        table, named = _sent(spec, output, table)
     return check_answer(spec, torch.from_numpy(_completed(spec, output, table, named)), count)
+
+
+def _sent(
+    spec: ApiSpec, output: OutputConfig, table: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """A table without the scores that count as not sent, and which did: the largest few, those that are not too small.
+
+    Where all large scores are there, the small ones can be missing only so much.
+    """
+    named = np.ones(table.shape, bool)
+    if output.kind == "top-k" and output.top_k is not None and output.top_k < spec.way:
+        named[:] = False
+        np.put_along_axis(named, leaders(torch.from_numpy(table), output.top_k).numpy(), True, axis=1)
+    cut = max(output.threshold or 0.0, output.unit / 2)
+    if cut == 0:
+        return np.where(named, table, 0.0), named
+    large = table >= cut * (1 - 1e-6)  # float32 has not every bit of a threshold
+    if output.threshold is None and output.step is None:  # only decimals: rounding explains a little of what is missing
+        rounding = ROUNDING + large.sum(1, keepdims=True) * output.unit / 2
+        large |= table.sum(1, keepdims=True) >= 1 - rounding
+    if output.kind == "probs":
+        most = ROUNDING + (~large).sum(1) * cut + large.sum(1) * output.unit / 2
+        sums = np.where(large, table, 0.0).sum(1)
+        if (1 - sums > most).any():
+            total, least = sums[1 - sums > most][0], (1 - most)[1 - sums > most][0]
+            raise BadAnswer(
+                f"{spec.name}: expected scores that sum to {least:.3g} or more, because only those below {cut:.3g} are "
+                f"missing, got a sum of {total:.4g}; is output.scale right?"
+            )
+    named &= large
+    return np.where(named, table, 0.0), named
 
 
 def _finite(spec: ApiSpec, table: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -115,6 +171,9 @@ def _by_class(
             if column is None or not 0 <= column < spec.way:
                 known = nearest(shown(label, 50), spec.classes) if spec.way <= 20 else f"it has {spec.way} classes"
                 raise BadAnswer(f"{spec.name}: it answers {shown(label, 50)!r}, which is not in its classes; {known}")
+            copy = 2  # a list of labels may have a word twice; its second mention means the second class of that name
+            while named[row, column] and isinstance(label, str) and f"{label} ({copy})" in columns:
+                column, copy = columns[f"{label} ({copy})"], copy + 1
             if named[row, column]:
                 raise BadAnswer(f"{spec.name}: an answer names the class {spec.classes[column]!r} twice")
             if score is None and len(pairs) > 1:
@@ -132,6 +191,10 @@ def _completed(
     sums = table.sum(1, keepdims=True)
     others = (~named).sum(1, keepdims=True)
     partial = others[:, 0] > 0
+    # Each score that was rounded is off by half a unit at most.
+    slack = np.maximum(ROUNDING, named.sum(1, keepdims=True) * output.unit / 2)
+    if (sums - 1 > slack).any():
+        raise _wrong_sum(spec, output, sums[sums - 1 > slack][0])
     if not partial.any():
         pass
     elif output.missing == "even":
@@ -147,8 +210,11 @@ def _completed(
     far = np.abs(sums - 1)
     if far.max(initial=0) <= EXACT:
         return table
-    if far.max() > ROUNDING:
-        total = sums[far > ROUNDING][0]
-        hint = "is output.scale right?" if output.scale == "1" else "output.scale does not fit"
-        raise BadAnswer(f"{spec.name}: expected scores that sum to 1, got a sum of {total:.4g}; {hint}")
+    if (far > slack).any():
+        raise _wrong_sum(spec, output, sums[far > slack][0])
     return np.where(far > EXACT, table / sums, table)
+
+
+def _wrong_sum(spec: ApiSpec, output: OutputConfig, total: float) -> BadAnswer:
+    hint = "is output.scale right?" if output.scale == "1" else "output.scale does not fit"
+    return BadAnswer(f"{spec.name}: expected scores that sum to 1, got a sum of {total:.4g}; {hint}")
