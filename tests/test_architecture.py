@@ -26,7 +26,8 @@ LAYERS = (
     ("images", "apis", "runs"),
     ("nets", "losses", "episode"),
     ("config", "schema", "hardware", "files", "events"),
-    ("rng", "runtime", "errors"),
+    ("rng", "runtime", "pictures"),
+    ("errors",),
 )
 """a room imports from layers below its own, never from above; `LAZY` are the exceptions, made inside a function"""
 LAZY = {("initialisation", "adaptation")}

@@ -32,6 +32,29 @@ class LearningStarted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Planned(Event):
+    """What learning will take, estimated before anything is sent."""
+
+    queries: int
+    """at most"""
+    usd: float | None
+    """of the queries whose price is known; None where none is"""
+    seconds: float
+    """of one core, besides waiting for answers"""
+    memory: int
+    """bytes at the peak, besides those of local APIs"""
+    disk: int
+    """bytes of the run folder"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark(Event):
+    """Something about the plan that a user should know."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApiJoined(Event):
     """What is known from the outside of an API that learning asks."""
 

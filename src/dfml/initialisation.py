@@ -38,6 +38,16 @@ class Initialisation:
     expected: ExpectedAnswers | None = None
     """what the student expects its APIs to answer, where it was taught by their answers; the head `answers` needs it"""
 
+    @property
+    def data_free(self) -> bool:
+        """Whether learning saw no image but those it made itself."""
+        return not self.provenance.get("taught_with")
+
+    @property
+    def caveat(self) -> str | None:
+        """What has to stand beside any figure about this initialisation, if it is not data-free."""
+        return caveat(self.provenance)
+
     def save(self, path: str | Path) -> None:
         """Write one safetensors file."""
         tensors = {f"params.{name}": tensor for name, tensor in self.params.items()}
@@ -81,6 +91,14 @@ class Initialisation:
         from dfml.adaptation.classifier import FewShotClassifier
 
         return FewShotClassifier(self, **settings).fit(images, labels)
+
+
+def caveat(table: Mapping[str, Any]) -> str | None:
+    """The same from the provenance, or from the config of a run."""
+    taught = table.get("taught_with")
+    if not taught:
+        return None
+    return f"not data-free: taught with {int(taught.get('pictures', 0)):,} pictures of the user's own"
 
 
 def _check_shapes(path: Path, params: Params, spec: NetSpec) -> None:

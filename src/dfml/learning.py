@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from dfml.events import ApiJoined, Event, LearningFinished
 from dfml.hardware import Precision, find_hardware
 from dfml.initialisation import Initialisation
 from dfml.methods import Method, Workplace, find_method
+from dfml.methods.estimate import estimate
+from dfml.pictures import digest, own_pictures
 from dfml.runs import RunFolder
 from dfml.runtime import keep_freed_memory, peak_memory_mb
 
@@ -45,6 +47,7 @@ def learn(
     precision: Precision = "full",
     engine: str = "local",
     address: str | None = None,
+    images: Any = None,
     on_event: Callable[[Event], Any] = lambda event: None,
 ) -> Initialisation:
     """Learn an initialisation from `apis`: a manifest, a zoo folder, or anything callable behind the seam.
@@ -55,6 +58,9 @@ def learn(
     `device` and `precision` are explained in `dfml.hardware`. A run that was begun on one device may be resumed on
     another; what comes out is then not the same to the last bit. What is returned is on the CPU. With `engine` "ray",
     APIs are asked on a cluster: the one at `address`, or one that is started here. That changes no result.
+
+    `images` are unlabelled pictures of one's own, uint8 (n, c, h, w) or (n, h, w, c), asked about in their order before
+    any that are drawn. What comes out is then not data-free, and says so.
     """
     keep_freed_memory()
     hardware = find_hardware(device, precision)
@@ -63,9 +69,9 @@ def learn(
         raise ConfigError(f"{method} works on the APIs' weights in this process; run it with --engine local")
     boxes = _open(apis, with_weights=chosen.NEEDS_WEIGHTS, device=hardware.device)
     specs = [api.spec for api in boxes]
-    config = chosen.plan(
-        override(_preset(chosen.PRESETS, preset), settings), specs, budget=budget, budget_per_api=budget_per_api
-    )
+    pictures = None if images is None else own_pictures(images)
+    wanted = _with_pictures(override(_preset(chosen.PRESETS, preset), settings), pictures, method)
+    config = chosen.plan(wanted, specs, budget=budget, budget_per_api=budget_per_api)
     _check_affordable(chosen, method, config, specs, budget=budget, budget_per_api=budget_per_api)
     own_budgets = {api.spec.name: api.spec.terms.budget for api in boxes if api.spec.terms.budget is not None}
     table = {
@@ -76,6 +82,7 @@ def learn(
         **({"budget_per_api": budget_per_api} if budget_per_api is not None else {}),
         **({"budgets": own_budgets} if own_budgets else {}),
         **({"precision": "mixed"} if hardware.mixed else {}),
+        **({"taught_with": {"pictures": len(pictures), "digest": digest(pictures)}} if pictures is not None else {}),
         "settings": to_mapping(config),
     }
     with ExitStack() as open_files:
@@ -94,6 +101,7 @@ def learn(
             run.write(event)
             on_event(event)
 
+        emit(estimate(chosen, config, specs))
         shared = None if budget is None else Budget(budget)
         metered = []
         for api in boxes:
@@ -112,7 +120,7 @@ def learn(
                 )
             )
         started = time.monotonic()
-        place = Workplace(metered, run, seed, emit, budget, budget_per_api, hardware, where)
+        place = Workplace(metered, run, seed, emit, budget, budget_per_api, hardware, where, pictures)
         learned = chosen.run(config, place).on("cpu")
         provenance = {**table, **hardware.notes, "queries": place.queries, "dfml": dfml.__version__}
         initialisation = replace(learned, provenance=json.loads(json.dumps(provenance)))
@@ -200,6 +208,17 @@ def _check_reachable(apis: Sequence[BlackBox]) -> None:
         first = str(problems[0])
         what = f"none of the {len(apis)} APIs can be asked (the first: {first})" if len(apis) > 1 else first
         raise Unreachable(f"{what}; see that they are up and that the addresses are right")
+
+
+def _with_pictures(config: Any, pictures: torch.Tensor | None, method: str) -> Any:
+    """The config of a method that asks about the user's own pictures; others refuse."""
+    if pictures is not None and "own_images" not in {field.name for field in fields(config)}:
+        raise ConfigError(f"{method} makes its images by itself; only chorus asks about pictures of your own")
+    if pictures is None:
+        if getattr(config, "own_images", 0):
+            raise ConfigError("own_images follows from the pictures; pass those with --images FOLDER instead")
+        return config
+    return replace(config, own_images=len(pictures))
 
 
 def _preset(presets: dict[str, Any], name: str | None) -> Any:

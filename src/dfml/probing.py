@@ -17,6 +17,7 @@ from dfml.apis.ledger import Ledger, Metered, ledger_path
 from dfml.errors import ConfigError, DfmlError
 from dfml.images.prior import prior
 from dfml.methods import METHODS, find_method
+from dfml.methods.estimate import estimate
 from dfml.recovery.gradients import snap
 from dfml.rng import stream
 
@@ -68,6 +69,12 @@ class CostEstimate:
     usd: float
     seconds: float | None
     """of waiting for answers"""
+    computing: float
+    """seconds of one core, besides"""
+    memory: int
+    """bytes at the peak, besides those of local APIs"""
+    disk: int
+    """bytes of the run folder"""
 
 
 def probe(
@@ -184,14 +191,25 @@ def estimates(apis: Sequence[BlackBox], findings: Sequence[Findings]) -> list[Co
             except ConfigError:  # budgets in the manifest that are too small for this method
                 continue
             queries = method.cost(planned, specs)
-            usd = sum(count * (api.spec.terms.price or 0) / 1000 for count, api in zip(queries, apis, strict=True))
+            planned_run = estimate(method, planned, specs)
             waits = [
                 count * _pace(api, found)
                 for count, api, found in zip(queries, apis, findings, strict=True)
                 if found.seconds_in_batch is not None
             ]
             seconds = (max if method.ASKS_TOGETHER else sum)(waits) if waits else None
-            costs.append(CostEstimate(method=name, preset=preset, queries=sum(queries), usd=usd, seconds=seconds))
+            costs.append(
+                CostEstimate(
+                    method=name,
+                    preset=preset,
+                    queries=planned_run.queries,
+                    usd=planned_run.usd or 0.0,
+                    seconds=seconds,
+                    computing=planned_run.seconds,
+                    memory=planned_run.memory,
+                    disk=planned_run.disk,
+                )
+            )
     return costs
 
 

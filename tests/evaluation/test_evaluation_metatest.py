@@ -52,7 +52,6 @@ def test_three_data_sets_take_turns(saved, real_data):
     [
         ({"tasks": 0}, "at least 1 task"),
         ({"dataset": "mh"}, "mh needs --data"),
-        ({"way": 7}, "5-way head, which cannot be fine-tuned to 7"),
         ({"dataset": "omniglot"}, "unknown data set"),
     ],
 )

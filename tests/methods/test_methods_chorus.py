@@ -10,13 +10,15 @@ from colour_apis import Flaky, colour_api
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import LabelOnly, Quantised
 from dfml.apis.local.function import FunctionApi
+from dfml.config import override
 from dfml.errors import ConfigError, DfmlError
-from dfml.events import ApiFailed, ApiWeighed, Step
+from dfml.events import ApiFailed, ApiWeighed, Remark, Step
 from dfml.images.prior import prior
 from dfml.learning import learn
 from dfml.methods.chorus import method as chorus
 from dfml.methods.chorus.asking import IMAGES_A_CALL, AnswerTable, ask_all, surest
-from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent, believed
+from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
+from dfml.methods.chorus.trust import believed, foreseen, softened
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.recovery.recovered import RecoveredSet
@@ -38,6 +40,41 @@ def test_every_api_is_asked_the_same_images_once_each(apis, tmp_path):
 def test_a_budget_lowers_the_number_of_images(apis, tmp_path, budget, per_api, each):
     learn(apis, tmp_path / "run", settings=SMALL, budget=budget, budget_per_api=per_api)
     assert [api.answered for api in apis] == [each, each]
+
+
+@pytest.mark.parametrize(
+    ("settings", "budgets", "queries", "steps"),
+    [
+        ([], {}, 1000, 4000),
+        ([], {"budget_per_api": 300}, 300, 2191),  # 4,000 * sqrt(0.3)
+        ([], {"budget_per_api": 4000}, 4000, 8000),
+        ([], {"budget": 9000}, 4500, 8485),
+        ([], {"budget_per_api": 70_000}, 5000, 8944),
+        (["queries=1000"], {"budget_per_api": 4000}, 1000, 4000),
+        (["queries=9000", "distil.steps=50"], {}, 9000, 50),
+        (["own_images=7000"], {}, 7000, 10583),
+        (["own_images=200"], {}, 1000, 4000),
+        (["own_images=200"], {"budget_per_api": 100}, 100, 1265),
+    ],
+)
+def test_a_budget_is_spent_and_updates_follow_the_images(apis, settings, budgets, queries, steps):
+    specs = [api.spec for api in apis]
+    wanted = override(chorus.ChorusConfig(), settings)
+    planned = chorus.plan(wanted, specs, **{"budget": None, "budget_per_api": None, **budgets})
+    assert (planned.queries, planned.distil.steps) == (queries, steps)
+    assert planned.distil.power == (0.5 if wanted.own_images else 1.0)
+
+
+def test_what_a_budget_leaves_is_said(apis, tmp_path):
+    remarks = []
+    learn(
+        apis,
+        tmp_path / "run",
+        settings=SMALL,
+        budget_per_api=400,
+        on_event=lambda e: remarks.append(e.text) if isinstance(e, Remark) else None,
+    )
+    assert remarks == ["the budget allows 400 queries an API, 300 are asked; --set queries=400 asks them all"]
 
 
 def test_a_budget_that_says_nothing_is_refused(apis, tmp_path):
@@ -145,12 +182,31 @@ def test_useless_and_hostile_apis_are_left_out(tmp_path):
     assert all(weights[api.spec.name] > 0 for api in good), weights
 
 
-def test_an_api_is_believed_as_far_as_it_is_foreseen():
-    gain = torch.tensor([0.6, 0.5, 0.4, 0.2, 0.04, -0.3])  # median of those above 0.05: 0.4 (the lower of two)
-    weights = believed(gain, least=0.05, share=0.51)
-    assert torch.allclose(weights, torch.tensor([1.2, 1.0, 0.8, 0.0, 0.0, 0.0]))
-    assert torch.allclose(believed(gain, least=0.05, share=0.0)[:4], gain[:4] / 0.425)
-    assert torch.equal(believed(torch.tensor([-1.0, 0.0]), least=0.05, share=0.5), torch.ones(2))
+def test_whoever_is_foreseen_counts_alike():
+    gain = torch.tensor([0.6, 0.5, 0.4, 0.2, 0.45, 0.04, -0.3])
+    sureness = torch.tensor([9.0, 9.0, 9.0, 9.0, 2.0, 9.0, -9.0])  # the fifth may be luck
+    bounds = {"least": 0.05, "sure": 3.0}  # the median of the four that pass: 0.4 (the lower of two)
+    assert believed(gain, sureness, **bounds, share=0.51).tolist() == [1, 1, 1, 0, 0, 0, 0]
+    assert believed(gain, sureness, **bounds, share=0.0).tolist() == [1, 1, 1, 1, 0, 0, 0]
+    assert believed(torch.tensor([-1.0, 0.0]), torch.tensor([-5.0, 0.0]), **bounds, share=0.5).tolist() == [1, 1]
+
+
+def test_a_right_but_too_sure_student_does_not_count_against_an_api(rng):
+    """The student is right in three of four cases and all but certain of everything."""
+    labels = torch.randint(10, (400,), generator=rng)
+    guess = torch.where(torch.rand(400, generator=rng) < 0.75, labels, torch.randint(10, (400,), generator=rng))
+    answers = torch.eye(10)[labels].unsqueeze(1)
+    sure = (torch.eye(10)[guess] * 40).log_softmax(-1).unsqueeze(1)
+    plain = 1 - torch.nn.functional.kl_div(sure, answers, reduction="none").sum(-1).mean() / np.log(10)
+    gain, sureness = foreseen([(answers, sure, torch.ones(400, 1, dtype=torch.bool))], torch.full((1, 10), 0.1))
+    assert plain < -1
+    assert gain.item() > 0.4
+    assert sureness.item() > 10
+
+
+def test_softened_answers_are_powers_that_sum_to_one():
+    soft = softened(torch.tensor([[0.64, 0.36, 0.0], [0.0, 0.0, 0.0]]), 0.5)
+    assert torch.allclose(soft, torch.tensor([[0.8 / 1.4, 0.6 / 1.4, 0.0], [0.0, 0.0, 0.0]]))
 
 
 def test_labels_through_8_bit_images_are_enough(tmp_path):

@@ -1,23 +1,58 @@
 """Expected answers as an embedding."""
 
 import numpy as np
+import pytest
 import torch
 
-from dfml.nets.expected_answers import ExpectedAnswers
+from dfml.adaptation.heads import best_head
+from dfml.nets.expected_answers import ExpectedAnswers, weight_of_answers
 
 
-def test_every_feature_and_every_free_answer_count_alike(rng):
-    """Against the formula written out in NumPy: 3 APIs of 4 classes on 5 features."""
+@pytest.mark.parametrize("r", [None, 0.7])
+def test_the_embedding_is_the_formula(rng, r):
+    """Against NumPy: 3 APIs of 4 classes on 5 features, by the rule of files without a weight, and with one."""
     weight, bias = torch.randn(12, 5, generator=rng), torch.randn(12, generator=rng)
     features = torch.randn(7, 5, generator=rng)
-    expected = ExpectedAnswers.centred_on(weight, bias, features, apis=3)
+    if r is None:
+        answers = (features @ weight.T + bias).view(-1, 3, 4).softmax(-1)
+        expected = ExpectedAnswers(weight, bias, features.mean(0), answers.mean(0))
+    else:
+        expected = ExpectedAnswers.centred_on(weight, bias, features, apis=3, answer_weight=r)
     seen = features.double().numpy()
     scores = np.exp(seen @ weight.double().numpy().T + bias.double().numpy()).reshape(7, 3, 4)
     answers = (scores / scores.sum(2, keepdims=True)).reshape(7, 12)
+    answers = answers if r is None else np.sqrt(answers)
     halves = [part - part.mean(0) for part in (seen, answers)]
     halves = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in halves]
-    wanted = np.hstack([halves[0], np.sqrt(3 * (4 - 1) / 5) * halves[1]])
+    wanted = np.hstack([halves[0], (r or np.sqrt(3 * (4 - 1) / 5)) * halves[1]])
     assert np.allclose(expected(features).numpy(), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("gain", "apis", "way", "r"),
+    [
+        (0.7, 100, 5, 1.0),  # many answers, well foreseen: as much as the features
+        (0.7, 10, 5, (40 / 128) ** 0.5),  # few answers
+        (0.1, 6, 1000, 0.2**0.5),  # many that are hardly foreseen
+        (-0.2, 6, 1000, 0.0),
+    ],
+)
+def test_answers_weigh_what_is_foreseen_of_them(gain, apis, way, r):
+    weight = weight_of_answers(torch.full((apis,), gain), torch.full((apis,), way), features=128)
+    assert weight == pytest.approx(r)
+
+
+def test_files_without_a_weight_compare_answers_of_few_classes_only(rng):
+    def before(way):
+        return ExpectedAnswers(
+            torch.randn(2 * way, 5, generator=rng), torch.zeros(2 * way), torch.zeros(5), torch.full((2, way), 1 / way)
+        )
+
+    assert [best_head(e) for e in (None, before(5), before(1000))] == ["prototype", "answers", "prototype"]
+    weighed = ExpectedAnswers.centred_on(
+        torch.randn(2000, 5, generator=rng), torch.zeros(2000), torch.randn(9, 5, generator=rng), apis=2
+    )
+    assert best_head(weighed) == "answers"
 
 
 def test_a_class_that_an_api_lacks_never_shows(rng):

@@ -12,11 +12,17 @@ from dfml.nets.functional import Net, Params
 
 Head = Literal["finetune", "prototype", "prototype+finetune", "answers"]
 HEADS: tuple[Head, ...] = get_args(Head)
+MANY_CLASSES = 20
 
 
 def best_head(expected: ExpectedAnswers | None) -> Head:
-    """What to use where nothing is asked for; chosen on validation classes."""
-    return "prototype" if expected is None else "answers"
+    """What to use where nothing is asked for; chosen on validation classes.
+
+    Answers of 1,000 classes drown the features in files that were written before their weight followed what they tell.
+    """
+    if expected is None or (not expected.weighed and expected.mean.shape[1] > MANY_CLASSES):
+        return "prototype"
+    return "answers"
 
 
 def check_expected(head: Head, expected: ExpectedAnswers | None) -> None:
@@ -24,15 +30,6 @@ def check_expected(head: Head, expected: ExpectedAnswers | None) -> None:
     if head == "answers" and expected is None:
         raise ConfigError(
             "the head answers needs an initialisation that was taught by answers, as chorus makes it; use prototype"
-        )
-
-
-def check_way(net: Net, way: int, head: Head) -> None:
-    """Fine-tuning starts from the head that was learned, so its ways must be the task's."""
-    if head == "finetune" and way != net.spec.way:
-        raise ConfigError(
-            f"this initialisation has a {net.spec.way}-way head, which cannot be fine-tuned to {way} classes; "
-            "use the head prototype or prototype+finetune, which take any number"
         )
 
 

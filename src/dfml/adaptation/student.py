@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dfml.adaptation.answer_features import STUDENT_SCALE, class_sums
-from dfml.adaptation.heads import Head, best_head, check_expected, check_way, fine_tune, prototype_layer
+from dfml.adaptation.heads import Head, best_head, check_expected, fine_tune, prototype_layer
 from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.nets import Classifier, NetSpec
 from dfml.nets.expected_answers import ExpectedAnswers
-from dfml.nets.functional import Net, normalise
+from dfml.nets.functional import Net, head_for, normalise
 from dfml.nets.statistics import batch_statistics, blend, frozen
 
 SUPPORT_WEIGHT = 0.2
@@ -76,10 +76,11 @@ def adapt_student(
     """The network of `init` for the classes of a support set: images x (n, c, h, w) in [0, 1], labels y (n,)."""
     net, params = Net(init.net), dict(init.params)
     head = head or best_head(init.expected)
-    check_way(net, way, head)
     check_expected(head, init.expected)
     spec = NetSpec(arch=init.net.arch, way=way, size=init.net.size, channels=init.net.channels, width=init.net.width)
     compares = head in ("prototype", "answers")
+    if head == "finetune":
+        _, params = head_for(net, params, way)
     if head == "prototype+finetune":
         with torch.no_grad():
             params |= prototype_layer(net.features(params, x), y, way)

@@ -210,6 +210,12 @@ def fit_to(images: Tensor, shape: tuple[int, int, int]) -> Tensor:
     raise ConfigError(f"cannot turn images of {images.shape[1]} channels into {channels}; pass 1 or 3 channels")
 
 
+def shrunk(images: Tensor, shape: tuple[int, int, int]) -> Tensor:
+    """8-bit images brought to `shape`, in parts: as floats, all of them at once could be large."""
+    parts = [fit_to(part.float() / 255, shape).mul(255).round_().to(torch.uint8) for part in images.split(64)]
+    return torch.cat(parts) if parts else torch.empty(0, *shape, dtype=torch.uint8)
+
+
 def prepare(spec: ApiSpec, images: Tensor) -> Tensor:
     """`images` as float32 of the shape that the API takes, if they are images in [0, 1]; else `ConfigError`."""
     if images.dim() != 4 or 0 in images.shape[1:]:

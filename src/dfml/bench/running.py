@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dfml.apis.blackbox import BlackBox
 from dfml.apis.ledger import spending
 from dfml.bench.cells import Cell
 from dfml.bench.predictors import Predictor, api_features, best_api
@@ -26,6 +27,7 @@ from dfml.events import Event, LearningStarted, Replayed, Step, Visited
 from dfml.hardware import CPU, Hardware
 from dfml.initialisation import Initialisation
 from dfml.learning import learn
+from dfml.methods.meta_model import most_common
 
 PREDICTORS = {"best-api": (best_api, "direct"), "api-features": (api_features, "class-means")}
 """rows without an initialisation, and what stands in the place of their head"""
@@ -153,12 +155,15 @@ def _learned(cell: Cell, place: Place, report: Report) -> tuple[Initialisation, 
 
     hardware, zoos = place.hardware, place.zoos
     white_box = cell.method == "white-box"
+    apis: Sequence[BlackBox] = (
+        zoos.white_boxes(cell.apis, device=hardware.device) if white_box else zoos.apis(cell.apis)
+    )
     init = learn(
-        zoos.white_boxes(cell.apis, device=hardware.device) if white_box else zoos.apis(cell.apis),
+        apis,
         folder,
         method=cell.method,
         preset=cell.preset,
-        settings=cell.settings,
+        settings=[*_size(apis), *cell.settings],
         budget_per_api=cell.budget_per_api,
         seed=cell.seed,
         resume=True,
@@ -167,6 +172,11 @@ def _learned(cell: Cell, place: Place, report: Report) -> tuple[Initialisation, 
         on_event=on_event,
     )
     return init, spending(folder)["queries"]
+
+
+def _size(apis: Sequence[BlackBox]) -> list[str]:
+    """The paper's meta model takes images as large as most APIs do, also where 32 pixels would be our default."""
+    return [f"net.size={most_common([api.spec.image[1] for api in apis])}"]
 
 
 def _meta_trained(cell: Cell, folder: Path, place: Place, report: Report) -> Initialisation:

@@ -73,6 +73,8 @@ def run(args: argparse.Namespace) -> None:
     shots = {name: labels.count(name) for name in classifier.classes_.tolist()}
     told = ", ".join(f"{name} ({count})" for name, count in shots.items())
     console.print(f"a classifier for {len(shots)} classes from {len(labels)} images: {told}")
+    if init is not None and init.caveat:
+        console.print(init.caveat)
     if apis is not None:
         _explain(classifier, args.out, console)
     anywhere = f", or load {onnx} anywhere" if onnx else ""

@@ -29,6 +29,21 @@ def percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{100 * fraction:.1f} %"
 
 
+def amount(count: float) -> str:
+    """Bytes as `1.2 GB`."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}" if count < 10 * size else f"{count / size:.0f} {unit}"
+    return f"{count / 1e3:.0f} kB"
+
+
+def duration(seconds: float) -> str:
+    """4000 as `1.1 h`."""
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
+
+
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, shorten: str | None = None) -> Table:
     """A plain table; the column `shorten` gives way when the terminal is narrow."""
     drawn = Table(box=None, pad_edge=False)

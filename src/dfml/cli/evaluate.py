@@ -11,6 +11,7 @@ from dfml.cli.options import add_hardware, chosen_hardware
 if TYPE_CHECKING:
     from dfml.evaluation.metatest import TaskProtocol
     from dfml.hardware import Hardware
+    from dfml.initialisation import Initialisation
 
 
 def add(verbs: Any) -> None:
@@ -88,6 +89,8 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.json:
         Path(args.json).write_text(text + "\n")
+    if "caveat" in results[0]:
+        console.print(results[0]["caveat"])
     if args.ask is not None:
         console.print(_curve(results, args))
         return
@@ -122,7 +125,12 @@ def measure_live(path: Path, protocols: "Sequence[TaskProtocol]", args: argparse
                 learn=not args.each_alone,
                 on_task=show,
             )
-    return results
+    return [result | _caveat(init) for result in results]
+
+
+def _caveat(init: "Initialisation") -> dict[str, Any]:
+    """What stands beside every figure of an initialisation that is not data-free."""
+    return {"data_free": False, "caveat": init.caveat} if init.caveat else {}
 
 
 def _curve(results: list[dict[str, Any]], args: argparse.Namespace) -> Any:
@@ -153,8 +161,10 @@ def measure(
     from dfml.cli.drawing import progress_bars
     from dfml.evaluation.metatest import describe, meta_test
     from dfml.hardware import CPU
+    from dfml.initialisation import Initialisation
 
     hardware = hardware or CPU
+    notes = {**hardware.notes, **_caveat(Initialisation.load(path))}
     results = []
     with progress_bars() as bars:
         for protocol in protocols:
@@ -164,5 +174,5 @@ def measure(
                 bars.update(task, completed=round(done))
 
             accuracy = meta_test(path, protocol, data=data, workers=workers, hardware=hardware, on_task=show)
-            results.append(describe(protocol, accuracy) | hardware.notes)
+            results.append(describe(protocol, accuracy) | notes)
     return results

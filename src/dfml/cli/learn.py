@@ -22,6 +22,9 @@ def add(verbs: Any) -> None:
     learn.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. recovery.directions=10")
     learn.add_argument("--budget", type=int, metavar="QUERIES", help="to all APIs together, never passed")
     learn.add_argument("--budget-per-api", type=int, metavar="QUERIES")
+    learn.add_argument(
+        "--images", type=Path, metavar="FOLDER", help="unlabelled pictures of your own to ask about first (chorus)"
+    )
     learn.add_argument("--seed", type=int, default=0)
     learn.add_argument("--resume", action="store_true", help="go on with the run in --out")
     add_hardware(learn)
@@ -44,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
             from dfml.report.tensorboard import TensorBoard
 
             show.append(opened.enter_context(TensorBoard(args.out)).show)
-        learn(
+        initialisation = learn(
             args.apis,
             args.out,
             method=args.method,
@@ -58,10 +61,29 @@ def run(args: argparse.Namespace) -> None:
             precision=hardware.precision,
             engine=args.engine,
             address=args.address,
+            images=_pictures(args),
             on_event=lambda event: [each(event) for each in show],
         )
     spent = spending(args.out)["queries"]
     console.print(f"{args.out / 'init.safetensors'} is learned, from {spent:,} queries")
+    if initialisation.caveat:
+        console.print(initialisation.caveat)
+
+
+def _pictures(args: argparse.Namespace) -> Any:
+    """What is in --images, as large as the largest image that any API takes."""
+    if args.images is None:
+        return None
+    from dfml.apis.blackbox import release
+    from dfml.apis.loading import load_apis
+    from dfml.data.unlabelled import LARGEST, read_unlabelled
+
+    apis = load_apis(args.apis)
+    shapes = [api.spec.image for api in apis]
+    for api in apis:
+        release(api)
+    side = min(LARGEST, max(max(height, width) for _, height, width in shapes))
+    return read_unlabelled(args.images, size=side, channels=max(channels for channels, _, _ in shapes))
 
 
 class LearningProgress:
@@ -85,9 +107,28 @@ class LearningProgress:
 
     def show(self, event: "Event") -> None:
         """Draw one event."""
-        from dfml.events import ApiFailed, ApiWeighed, BudgetSpent, LearningStarted, Replayed, Step, Visited
+        from dfml.cli.drawing import amount, duration
+        from dfml.events import (
+            ApiFailed,
+            ApiWeighed,
+            BudgetSpent,
+            LearningStarted,
+            Planned,
+            Remark,
+            Replayed,
+            Step,
+            Visited,
+        )
 
-        if isinstance(event, LearningStarted):
+        if isinstance(event, Planned):
+            usd = "" if event.usd is None else f" for {event.usd:,.2f} USD"
+            self.bars.console.print(
+                f"at most {event.queries:,} queries{usd}; besides asking about {duration(event.seconds)} of one core, "
+                f"{amount(event.memory)} of memory and {amount(event.disk)} of disk"
+            )
+        elif isinstance(event, Remark):
+            self.bars.console.print(event.text, markup=False)
+        elif isinstance(event, LearningStarted):
             self.budget = event.budget
             self.bars.update(self.overall, total=event.iterations, completed=event.resumed_at)
         elif isinstance(event, Step) and event.stage == "distilling":

@@ -53,7 +53,12 @@ def run(args: argparse.Namespace) -> int:
         console.print(found.problem, markup=False)
     _explain(findings, console)
     console.print(f"{sum(found.queries for found in findings):,} queries were sent; learning would cost at most")
-    console.print(table(("method", "preset", "queries", "USD", "time"), [_cost(estimate) for estimate in estimates]))
+    console.print(
+        table(
+            ("method", "preset", "queries", "USD", "asking", "computing", "memory", "disk"),
+            [_cost(estimate) for estimate in estimates],
+        )
+    )
     return 1 if failed else 0
 
 
@@ -99,7 +104,9 @@ def _explain(findings: "list[Findings]", console: Any) -> None:
 
 
 def _cost(estimate: "CostEstimate") -> tuple[str, ...]:
-    seconds = estimate.seconds
-    time = "" if seconds is None else f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 3600:,.1f} h"
+    from dfml.cli.drawing import amount, duration
+
+    asking = "" if estimate.seconds is None else duration(estimate.seconds)
     usd = f"{estimate.usd:,.2f}" if estimate.usd else ""
-    return estimate.method, estimate.preset, f"{estimate.queries:,}", usd, time
+    needs = duration(estimate.computing), amount(estimate.memory), amount(estimate.disk)
+    return estimate.method, estimate.preset, f"{estimate.queries:,}", usd, asking, *needs

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from dfml.adaptation.heads import check_expected, check_way
+from dfml.adaptation.heads import check_expected
 from dfml.adaptation.student import SUPPORT_WEIGHT
 from dfml.apis.blackbox import fit_to
 from dfml.data import MULTIPLE, ImageSet, open_dataset
@@ -69,8 +69,6 @@ def meta_test(
     """Accuracy over the protocol's tasks; task t is the same for every initialisation and any number of workers."""
     init = Initialisation.load(initialisation)
     check_expected(protocol.head.head, init.expected)
-    if not protocol.inductive:
-        check_way(Net(init.net), protocol.way, protocol.head.head)
     for part in open_parts(protocol.dataset, protocol.part, data):  # complain, and fill the cache, before workers start
         sample_episode(part, _shape(protocol), stream(0))
     starts = range(0, protocol.tasks, CHUNK)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dfml.adaptation.heads import Head, check_expected, check_way, cosine_scores, fine_tune, prototype_layer
+from dfml.adaptation.heads import Head, check_expected, cosine_scores, fine_tune, prototype_layer
 from dfml.episode import Episode
 from dfml.nets.expected_answers import ExpectedAnswers
-from dfml.nets.functional import Net, Params
+from dfml.nets.functional import Net, Params, head_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,6 @@ def task_scores(
 ) -> Tensor:
     """One score a query and class (q, way); the largest wins."""
     way = len(episode.classes)
-    check_way(net, way, config.head)
     check_expected(config.head, expected)
     if config.head in ("prototype", "answers"):
         with torch.no_grad():
@@ -47,6 +46,7 @@ def task_scores(
             if config.head == "answers" and expected is not None:
                 features = expected(features)
         return cosine_scores(features, episode.support_labels, way, centre=config.centre)
+    net, params = head_for(net, params, way)
     params = {name: p.detach().requires_grad_() for name, p in params.items()}
     if config.head == "prototype+finetune":
         with torch.no_grad():

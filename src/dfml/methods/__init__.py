@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger import Metered
 from dfml.engine.choice import Engine, Local
@@ -12,6 +14,7 @@ from dfml.errors import ConfigError, nearest
 from dfml.events import Emit
 from dfml.hardware import CPU, Hardware
 from dfml.initialisation import Initialisation
+from dfml.methods.footprint import Footprint
 from dfml.runs import RunFolder
 
 METHODS = {
@@ -38,6 +41,8 @@ class Workplace:
     hardware: Hardware = CPU
     engine: Engine = field(default_factory=Local)
     """where the APIs are asked"""
+    images: Tensor | None = None
+    """pictures of the user's own, uint8 (n, c, h, w), for methods whose config counts them as `own_images`"""
 
     @property
     def queries(self) -> int:
@@ -64,7 +69,11 @@ class Method(Protocol):
         ...
 
     def effort(self, config: Any, specs: Sequence[ApiSpec]) -> float:
-        """Seconds of one core that a planned run computes besides asking: roughly, for 32 x 32 images."""
+        """Seconds of one core that a planned run computes besides asking, roughly."""
+        ...
+
+    def footprint(self, config: Any, specs: Sequence[ApiSpec]) -> Footprint:
+        """Memory and disk that a planned run takes, roughly."""
         ...
 
     def run(self, config: Any, place: Workplace) -> Initialisation:

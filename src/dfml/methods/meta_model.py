@@ -7,31 +7,37 @@ from dataclasses import dataclass, replace
 from dfml.apis.blackbox import ApiSpec
 from dfml.errors import ConfigError
 from dfml.nets import Arch, NetSpec
-from dfml.nets.functional import Net, Params
+
+SMALLEST_SIZE, LARGEST_SIZE = 16, 32
+"""pixels of a side between which the network follows the APIs: at 224 an update takes 50 times as long"""
+USUAL_WAY, LARGEST_WAY = 5, 20
+"""the head's classes where most APIs have more than the latter: nobody gives a few images of each of 1,000 classes"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetaModelConfig:
-    """The network that is learned. Zeros follow the APIs."""
+    """The network that is learned. Zeros follow the APIs, as far as that suits a few-shot task."""
 
     arch: Arch = "conv4"
     width: int = 32
     """filters of the first layer"""
     way: int = 0
-    """classes of the head; 0: as most APIs have"""
+    """classes of the head; 0: as most APIs have, or 5 if that is more than 20"""
     size: int = 0
-    """pixels of a side of its images; 0: as most APIs take"""
+    """pixels of a side of its images; 0: as most APIs take, at least 16 and at most 32"""
     channels: int = 0
     """0: as most APIs take"""
 
     def fitted(self, specs: Sequence[ApiSpec]) -> "MetaModelConfig":
-        """With every zero replaced by what is most common among the APIs; ties go to the larger."""
+        """With every zero replaced by what is most common among the APIs, ties to the larger, and within the bounds."""
         shapes = [spec.image for spec in specs]
+        way = most_common([spec.way for spec in specs])
+        size = most_common([height for _, height, _ in shapes])
         return replace(
             self,
-            way=self.way or _most_common([spec.way for spec in specs]),
-            size=self.size or _most_common([height for _, height, _ in shapes]),
-            channels=self.channels or _most_common([channels for channels, _, _ in shapes]),
+            way=self.way or (way if way <= LARGEST_WAY else USUAL_WAY),
+            size=self.size or min(max(size, SMALLEST_SIZE), LARGEST_SIZE),
+            channels=self.channels or most_common([channels for channels, _, _ in shapes]),
         )
 
     @property
@@ -42,15 +48,7 @@ class MetaModelConfig:
         return NetSpec(arch=self.arch, width=self.width, way=self.way, size=self.size, channels=self.channels)
 
 
-def head_for(net: Net, params: Params, way: int) -> tuple[Net, Params]:
-    """The meta model, or for an API with another number of classes the same body under a fresh, empty head."""
-    if way == net.spec.way:
-        return net, params
-    ours = params["head.weight"]
-    head = {"head.weight": ours.new_zeros(way, ours.shape[1]), "head.bias": ours.new_zeros(way)}
-    return Net(replace(net.spec, way=way), mixed=net.mixed), {**params, **head}
-
-
-def _most_common(values: list[int]) -> int:
+def most_common(values: Sequence[int]) -> int:
+    """The value that stands there most often; of several, the largest."""
     counts = Counter(values)
     return max(counts, key=lambda value: (counts[value], value))

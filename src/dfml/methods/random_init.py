@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from dfml.apis.blackbox import ApiSpec
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
+from dfml.methods.footprint import LOADED, Footprint
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.nets.functional import Net
 from dfml.rng import stream
@@ -37,6 +38,11 @@ def cost(config: RandomConfig, specs: Sequence[ApiSpec]) -> list[int]:
 def effort(config: RandomConfig, specs: Sequence[ApiSpec]) -> float:
     """Nothing."""
     return 0.0
+
+
+def footprint(config: RandomConfig, specs: Sequence[ApiSpec]) -> Footprint:
+    """The network alone."""
+    return Footprint(LOADED, 1_000_000)
 
 
 def run(config: RandomConfig, place: Workplace) -> Initialisation:

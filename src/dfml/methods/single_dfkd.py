@@ -9,6 +9,7 @@ from dfml.methods.single_level import (
     SingleLevelConfig,
     cost,
     effort,
+    footprint,
     imitate,
     plan,
     recovered_sets,
@@ -17,7 +18,7 @@ from dfml.methods.single_level import (
 from dfml.nets.functional import Net
 from dfml.rng import stream
 
-__all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "plan", "run"]
+__all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "footprint", "plan", "run"]
 
 
 def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:

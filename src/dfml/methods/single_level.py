@@ -14,8 +14,9 @@ from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Step, Visited
 from dfml.meta.distil import inner
 from dfml.methods import Workplace
 from dfml.methods.budgets import refuse_less_than_a_set, within_budgets
-from dfml.methods.meta_model import MetaModelConfig, head_for
-from dfml.nets.functional import Net, Params, normalise
+from dfml.methods.footprint import Footprint, recovery_footprint
+from dfml.methods.meta_model import MetaModelConfig
+from dfml.nets.functional import Net, Params, head_for, normalise
 from dfml.nets.statistics import batch_statistics
 from dfml.recovery.choice import recover
 from dfml.recovery.inversion import AFFORDABLE, RecoveryConfig
@@ -67,6 +68,14 @@ def cost(config: SingleLevelConfig, specs: Sequence[ApiSpec]) -> list[int]:
 def effort(config: SingleLevelConfig, specs: Sequence[ApiSpec]) -> float:
     """Seconds of one core: the generator's, and those of a student an API."""
     return sum(config.recovery.seconds(spec.way) + STUDENT_SECONDS for spec in specs)
+
+
+def footprint(config: SingleLevelConfig, specs: Sequence[ApiSpec]) -> Footprint:
+    """One recovered set after the other; none is kept."""
+    queries = cost(config, specs)
+    return recovery_footprint(
+        config.net.spec, specs, queries, sets=1, images_per_class=config.recovery.images_per_class
+    )
 
 
 class Recovered(NamedTuple):

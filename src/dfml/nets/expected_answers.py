@@ -11,47 +11,78 @@ from torch import Tensor, nn
 class ExpectedAnswers(nn.Module):
     """The heads that a student was distilled with, one linear layer an API, as an embedding of its features f:
 
-        expected(f) = [ (f - centre) / |f - centre|,  r (a - mean) / |a - mean| ],   a = softmax(weight f + bias)
+        expected(f) = [ (f - centre) / |f - centre|,  r (s - mean) / |s - mean| ],   s = sqrt(softmax(weight f + bias))
 
-    where the softmax is over each API's classes. `centre` and `mean` are f and a averaged over the images of learning,
-    so that what all images have in common does not count. A class that an API lacks has a bias so low that a is zero.
+    where the softmax is over each API's classes. `centre` and `mean` are f and s averaged over the images of learning,
+    so that what all images have in common does not count. A class that an API lacks has a bias so low that s is zero.
 
-    Both halves are needed: the answers of a hundred APIs say more than the features, those of ten say less. So r^2 is
-    the number of answers that are free (one less than an API has classes) divided by the number of features.
+    Both halves are needed: the answers of a hundred APIs say more than the features, those of ten say less, and of
+    1,000 classes a student foresees little. `answer_weight` is r, see `weight_of_answers`. Files that were written
+    before there was that rule have no r: they keep the embedding they were made with, of the probabilities themselves
+    with r^2 the number of free answers (one less than an API has classes) divided by the number of features.
     """
 
-    TENSORS = ("weight", "bias", "centre", "mean")
+    TENSORS = ("weight", "bias", "centre", "mean", "answer_weight")
     weight: Tensor  # (m * k, d)
     bias: Tensor  # (m * k,)
     centre: Tensor  # (d,)
     mean: Tensor  # (m, k)
+    answer_weight: Tensor | None  # ()
 
-    def __init__(self, weight: Tensor, bias: Tensor, centre: Tensor, mean: Tensor) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor, centre: Tensor, mean: Tensor, answer_weight: Tensor | None = None
+    ) -> None:
         super().__init__()
-        for name, tensor in zip(self.TENSORS, (weight, bias, centre, mean), strict=True):
+        for name, tensor in zip(self.TENSORS, (weight, bias, centre, mean, answer_weight), strict=True):
             self.register_buffer(name, tensor)
         free = int((mean > 0).sum()) - len(mean)
-        self.answer_weight = (free / len(centre)) ** 0.5  # r
+        self._before = (free / len(centre)) ** 0.5
+
+    @property
+    def weighed(self) -> bool:
+        """Whether r follows what the student foresees; else it counts answers, which 1,000 classes are too many for."""
+        return self.answer_weight is not None
 
     def on(self, device: torch.device | str) -> Self:
         """The same there; unlike `to`, which would move these."""
-        return type(self)(*(getattr(self, name).to(device) for name in self.TENSORS))
+        there = {name: tensor.to(device) for name, tensor in self.state_dict().items()}
+        return type(self)(**there)
 
     def forward(self, features: Tensor) -> Tensor:
         """Features (n, d) of the student -> (n, d + m * k)."""
-        answers = (self.answers(features) - self.mean).flatten(1)
-        halves = F.normalize(features - self.centre, dim=1), self.answer_weight * F.normalize(answers, dim=1)
-        return torch.cat(halves, 1)
+        answers = F.normalize((self._spread(self.answers(features)) - self.mean).flatten(1), dim=1)
+        r = self._before if self.answer_weight is None else self.answer_weight
+        return torch.cat((F.normalize(features - self.centre, dim=1), r * answers), 1)
 
     def answers(self, features: Tensor) -> Tensor:
         """The probabilities (n, m, k) that each API is expected to give."""
         return _answers(features, self.weight, self.bias, self.mean.shape)
 
+    def _spread(self, answers: Tensor) -> Tensor:
+        return answers.sqrt() if self.weighed else answers
+
     @classmethod
-    def centred_on(cls, weight: Tensor, bias: Tensor, features: Tensor, *, apis: int) -> Self:
+    def centred_on(
+        cls, weight: Tensor, bias: Tensor, features: Tensor, *, apis: int, answer_weight: float = 1.0
+    ) -> Self:
         """The heads of `apis` APIs, centred on `features` (n, d) and the answers expected for them."""
-        answers = _answers(features, weight, bias, (apis, len(bias) // apis))
-        return cls(weight, bias, features.mean(0), answers.mean(0))
+        answers = _answers(features, weight, bias, (apis, len(bias) // apis)).sqrt()
+        return cls(weight, bias, features.mean(0), answers.mean(0), features.new_tensor(answer_weight))
+
+
+def weight_of_answers(gain: Tensor, ways: Tensor, *, features: int) -> float:
+    """r of `ExpectedAnswers`, from the `gain` (m,) of every API that is believed and its number of classes (m,):
+
+        r^2 = min(1, 2 * mean gain) * min(1, free answers / features)
+
+    How many answers there are, times how much of them the student foresees on images it did not learn from, at most as
+    much as the features. 100 APIs of 5 classes come to 1, 10 to 0.56, real ones of 1,000 classes to about a half.
+    """
+    if not len(gain):
+        return 0.0
+    free = float((ways - 1).sum())
+    heard = min(1.0, 2 * float(gain.clamp(0, 1).mean()))
+    return float((heard * min(1.0, free / features)) ** 0.5)
 
 
 def _answers(features: Tensor, weight: Tensor, bias: Tensor, shape: Sequence[int]) -> Tensor:

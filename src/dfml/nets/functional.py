@@ -10,6 +10,7 @@ The values are those of the modules in `conv4` and `resnet` with `batch_norm="ba
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -58,6 +59,15 @@ class Net:
         x = normalise(images).contiguous(memory_format=self.spec.memory_format)
         with autocast(x.device, mixed=self.mixed):
             return self._features(params, x)
+
+
+def head_for(net: Net, params: Params, way: int) -> tuple[Net, Params]:
+    """The network as it is, or for another number of classes the same body under a fresh, empty head."""
+    if way == net.spec.way:
+        return net, params
+    ours = params["head.weight"]
+    head = {"head.weight": ours.new_zeros(way, ours.shape[1]), "head.bias": ours.new_zeros(way)}
+    return Net(replace(net.spec, way=way), mixed=net.mixed), {**params, **head}
 
 
 def normalise(images: Tensor) -> Tensor:

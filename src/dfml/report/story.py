@@ -8,6 +8,7 @@ from typing import Any
 
 from dfml.apis.ledger import spending
 from dfml.evaluation.records import Evaluation, read_evaluations
+from dfml.initialisation import caveat
 from dfml.runs import read_config
 
 Happening = Mapping[str, Any]
@@ -44,6 +45,11 @@ class RunStory:
     evaluations: tuple[Evaluation, ...]
     config: Mapping[str, Any]
     folder: Path
+
+    @property
+    def caveat(self) -> str | None:
+        """What has to be said of a run that is not data-free."""
+        return caveat(self.config)
 
     @property
     def money(self) -> float | None:
@@ -131,7 +137,7 @@ def _seconds(events: Iterable[Happening]) -> float:
     """Time at work: from each start to the last thing that happened before the next start."""
     total, begun, last = 0.0, None, 0.0
     for event in events:
-        if event["event"] == "ApiJoined":  # comes before the start it belongs to
+        if event["event"] in ("ApiJoined", "Planned"):  # come before the start they belong to
             continue
         if event["event"] == "LearningStarted":
             total += last - begun if begun is not None else 0.0

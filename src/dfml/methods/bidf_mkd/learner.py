@@ -22,8 +22,7 @@ from dfml.meta.tasks import mean_gradient
 from dfml.methods import Workplace
 from dfml.methods.bidf_mkd.schedule import Plateau, Rota, visits_due
 from dfml.methods.bidf_mkd.settings import BidfMkdConfig
-from dfml.methods.meta_model import head_for
-from dfml.nets.functional import Net, Params, normalise
+from dfml.nets.functional import Net, Params, head_for, normalise
 from dfml.nets.statistics import batch_statistics, frozen
 from dfml.recovery.choice import recover
 from dfml.recovery.recovered import RecoveredSet

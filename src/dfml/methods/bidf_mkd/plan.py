@@ -6,6 +6,7 @@ from dataclasses import replace
 from dfml.apis.blackbox import ApiSpec
 from dfml.methods.bidf_mkd.settings import BidfMkdConfig
 from dfml.methods.budgets import refuse_less_than_a_set, within_budgets
+from dfml.methods.footprint import Footprint, recovery_footprint
 
 META_STEP_SECONDS = 1.0
 """one core's, of 4 tasks"""
@@ -51,6 +52,12 @@ def effort(config: BidfMkdConfig, specs: Sequence[ApiSpec]) -> float:
     sets = 2 * _visits(config) / len(specs)
     drawn = sum(sets * config.recovery.seconds(spec.way) for spec in specs)
     return drawn + config.schedule.iterations * META_STEP_SECONDS
+
+
+def footprint(config: BidfMkdConfig, specs: Sequence[ApiSpec]) -> Footprint:
+    """The memory of recovered sets, of which there are two a visit."""
+    sets, shown = 2 * _visits(config), config.recovery.images_per_class
+    return recovery_footprint(config.net.spec, specs, cost(config, specs), sets=sets, images_per_class=shown)
 
 
 def _visits(config: BidfMkdConfig) -> int:

@@ -40,6 +40,18 @@ class AnswerTable:
         keep = keep.to(self.images.device)
         return replace(self, images=self.images[keep], probs=self.probs[keep], asked=self.asked[keep])
 
+    @classmethod
+    def joined(cls, tables: "Sequence[AnswerTable]") -> "AnswerTable":
+        """The answers of the same APIs about several lots of images, one after the other."""
+        if len(tables) == 1:
+            return tables[0]
+        return cls(
+            torch.cat([table.images for table in tables]),
+            torch.cat([table.probs for table in tables]),
+            torch.cat([table.asked for table in tables]),
+            tables[0].ways,
+        )
+
     def digest(self) -> str:
         """The same for the same answers to the same images, and for no others."""
         parts = (part.cpu().numpy().tobytes() for part in (self.images, self.probs, self.asked, self.ways))

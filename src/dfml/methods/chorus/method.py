@@ -1,31 +1,54 @@
-"""Chorus: ask every API about the same pictures drawn from nothing, and distil all their answers into one student."""
+"""Chorus: ask every API about the same pictures drawn from nothing, and distil all their answers into one student.
+
+Pictures of the user's own, where there are some, are asked about first.
+"""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from dfml.apis.blackbox import ApiSpec
+import torch
+from torch import Tensor
+
+from dfml.apis.blackbox import ApiSpec, shrunk
 from dfml.errors import ApiError, ConfigError, Unreachable
-from dfml.events import ApiFailed, ApiWeighed, Distilled, LearningStarted, Step
+from dfml.events import ApiFailed, ApiWeighed, Distilled, LearningStarted, Remark, Step
 from dfml.images.prior import prior
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
 from dfml.methods.budgets import within_budgets
 from dfml.methods.chorus.asking import AnswerTable, ask_all, surest
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
+from dfml.methods.footprint import (
+    CALL,
+    LOADED,
+    Footprint,
+    activation_bytes,
+    feature_count,
+    image_bytes,
+    ledger_bytes,
+    multiplications,
+)
 from dfml.methods.meta_model import MetaModelConfig
+from dfml.nets import NetSpec
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics
 from dfml.rng import derive_seed, stream
 
 FEWEST = 20
 """queries an API below which its answers say nothing"""
+USUAL, MOST = 1000, 5000
+"""queries an API without a budget, and with one that is larger"""
+USUAL_STEPS, FEWEST_STEPS = 4000, 1000
+"""updates for `USUAL` images, and for any number"""
 POINTS = 100
 """of the learning curve that the run keeps"""
 CHECKPOINT_SECONDS = 20.0
 STEP_SECONDS = 0.06
-"""one core's, of a Conv4-32 on 128 images"""
+"""one core's, of a Conv4-32 on 128 images of 32 pixels"""
+PICTURE_SECONDS = 5e-4
+"""one core's, to draw a picture of 32 pixels"""
 NEEDS_WEIGHTS, ASKS_TOGETHER = False, True
 
 
@@ -33,8 +56,10 @@ NEEDS_WEIGHTS, ASKS_TOGETHER = False, True
 class ChorusConfig:
     """Everything; each field is a `--set group.key=value`."""
 
-    queries: int = 1000
-    """images every API is asked about; a smaller budget lowers it"""
+    queries: int = 0
+    """images every API is asked about; a smaller budget lowers it. 0: 1,000, or what a budget pays for up to 5,000"""
+    own_images: int = 0
+    """pictures of the user's own, which are asked about first; follows from what `learn` is given"""
     net: MetaModelConfig = MetaModelConfig()
     distil: ChorusDistilConfig = ChorusDistilConfig()
 
@@ -45,8 +70,9 @@ PRESETS = {"default": ChorusConfig(), "thorough": ChorusConfig(queries=5000)}
 def plan(
     config: ChorusConfig, specs: Sequence[ApiSpec], *, budget: int | None, budget_per_api: int | None
 ) -> ChorusConfig:
-    """As many images as the budget pays for at every API."""
-    bounds = [config.queries]
+    """As many images as the budget pays for at every API, and as many updates as suit them."""
+    limited = budget is not None or budget_per_api is not None
+    bounds = [config.queries or max(MOST if limited else USUAL, config.own_images)]
     if budget is not None:
         bounds.append(budget // len(specs))
     if budget_per_api is not None:
@@ -60,7 +86,13 @@ def plan(
             f"the budget leaves {min(bounds)} queries an API, too few to learn from; "
             f"{len(specs)} APIs need at least {FEWEST * len(specs):,} in all"
         )
-    return replace(config, queries=min(bounds), net=config.net.fitted(specs))
+    queries, distil = min(bounds), config.distil
+    distil = replace(
+        distil,
+        steps=distil.steps or max(FEWEST_STEPS, round(USUAL_STEPS * (queries / USUAL) ** 0.5)),
+        power=distil.power or (0.5 if config.own_images else 1.0),
+    )
+    return replace(config, queries=queries, net=config.net.fitted(specs), distil=distil)
 
 
 def cost(config: ChorusConfig, specs: Sequence[ApiSpec]) -> list[int]:
@@ -69,16 +101,34 @@ def cost(config: ChorusConfig, specs: Sequence[ApiSpec]) -> list[int]:
 
 
 def effort(config: ChorusConfig, specs: Sequence[ApiSpec]) -> float:
-    """Seconds of one core: the student's updates."""
-    return config.distil.steps * STEP_SECONDS
+    """Seconds of one core: the student's updates, and drawing pictures."""
+    net, usual = config.net.spec, NetSpec(width=32, size=32)
+    heads = feature_count(net) * sum(spec.way for spec in specs)
+    work = config.distil.batch * (multiplications(net) + heads) / (128 * multiplications(usual))
+    drawn = max(0, config.queries - config.own_images) * (net.size / 32) ** 2
+    return config.distil.steps * STEP_SECONDS * work + drawn * PICTURE_SECONDS
+
+
+def footprint(config: ChorusConfig, specs: Sequence[ApiSpec]) -> Footprint:
+    """All answers and images, the heads with their gradients and moments, and what one update computes."""
+    net, outputs = config.net.spec, len(specs) * max(spec.way for spec in specs)
+    heads = 4 * (feature_count(net) + 1) * outputs
+    images = config.queries * image_bytes(net)
+    answers = 4 * config.queries * outputs
+    update = config.distil.batch * (activation_bytes(net) + 8 * 4 * outputs)
+    shown = sum(min(20, spec.way) * 4 * (image_bytes(net) + 4 * spec.way) for spec in specs)
+    ledgers = ledger_bytes(cost(config, specs), specs)
+    return Footprint(LOADED + 2 * CALL + images + 2 * answers + 4 * heads + update, ledgers + 4 * heads + shown)
 
 
 def run(config: ChorusConfig, place: Workplace) -> Initialisation:
     """Ask, then distil. A resumed run finds its answers in the ledger and its student in the checkpoint."""
     steps, checkpoint = config.distil.steps, place.run.checkpoint
     place.emit(LearningStarted(method="chorus", apis=len(place.apis), iterations=steps, budget=place.budget))
-    answers = _ask(config, place)
-    _keep_surest(answers, place)
+    for left in _left(config, place):
+        place.emit(Remark(text=left))
+    answers, own = _ask(config, place), min(config.own_images, config.queries)
+    _keep_surest(answers.rows(torch.arange(own, len(answers.images))), place)  # a user's are not copied
     spec = config.net.spec
     device, net = place.hardware.device, Net(spec, mixed=place.hardware.mixed)
     start = net.init(stream(place.seed, "meta-model"), device=device)
@@ -98,14 +148,29 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
             saved = time.monotonic()
     for api, weight in zip(place.apis, student.trust.tolist(), strict=True):
         place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
-    some = answers.images[:512].to(device).float() / 255
+    some = answers.images[:512].to(device).float() / 255  # the user's own where there are some: they stand first
     statistics = batch_statistics(spec, student.params, normalise(some))
     return Initialisation(student.params, spec, statistics, expected=student.expected(some))
 
 
+def _left(config: ChorusConfig, place: Workplace) -> list[str]:
+    """What the plan leaves of a budget, and of the user's own pictures."""
+    told, budgets = [], [] if place.budget_per_api is None else [place.budget_per_api]
+    if place.budget is not None:
+        budgets.append(place.budget // len(place.apis))
+    if (allowed := min(budgets, default=0)) > config.queries:
+        told.append(
+            f"the budget allows {allowed:,} queries an API, {config.queries:,} are asked; "
+            f"--set queries={allowed} asks them all"
+        )
+    if config.own_images > config.queries:
+        told.append(f"of {config.own_images:,} pictures of your own, the first {config.queries:,} are asked about")
+    return told
+
+
 def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
+    """The answers about the user's own pictures, then about drawn ones, at the student's size."""
     size, channels = config.net.size, config.net.channels
-    images = prior(config.queries, seed=derive_seed(place.seed, "pool"), size=size, channels=channels)
     counts = cost(config, [api.spec for api in place.apis])
     answered, total = 0, sum(counts)
     reasons: list[str] = []
@@ -119,15 +184,26 @@ def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
         reasons.append(str(error))
         place.emit(ApiFailed(iteration=0, api=api, reason=str(error)))
 
-    answers = ask_all(
-        place.apis,
-        images,
-        counts=counts,
-        workers=place.engine.workers,
-        waiting=place.engine.waiting,
-        on_answers=on_answers,
-        on_failure=on_failure,
-    )
+    def ask(images: Tensor, counts: list[int]) -> AnswerTable:
+        return ask_all(
+            place.apis,
+            images,
+            counts=counts,
+            workers=place.engine.workers,
+            waiting=place.engine.waiting,
+            on_answers=on_answers,
+            on_failure=on_failure,
+        )
+
+    tables, own = [], min(config.own_images, config.queries)
+    if own and place.images is not None:
+        pictures = place.images[:own]
+        asked = ask(pictures, [min(own, count) for count in counts])
+        tables.append(replace(asked, images=shrunk(pictures, (channels, size, size))))
+    if own < config.queries:
+        drawn = prior(config.queries - own, seed=derive_seed(place.seed, "pool"), size=size, channels=channels)
+        tables.append(ask(drawn, [max(0, count - own) for count in counts]))
+    answers = AnswerTable.joined(tables)
     if not bool(answers.asked.any()):
         raise Unreachable(
             f"none of the {len(place.apis)} APIs answered (the last: {reasons[-1]}); "

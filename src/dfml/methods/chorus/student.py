@@ -10,20 +10,22 @@ from torch import Generator, Tensor
 from dfml.files import load_tensors, save_tensors
 from dfml.images.augment import augment
 from dfml.methods.chorus.asking import AnswerTable
-from dfml.nets.expected_answers import ExpectedAnswers
+from dfml.methods.chorus.trust import believed, foreseen, softened
+from dfml.nets.expected_answers import ExpectedAnswers, weight_of_answers
 from dfml.nets.functional import Net, Params
 
 NOWHERE = -1e4
 """the logit of a class that an API does not have"""
 
-KIND, VERSION = "chorus checkpoint", 1
+KIND, VERSION = "chorus checkpoint", 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChorusDistilConfig:
     """How the answers become one student."""
 
-    steps: int = 4000
+    steps: int = 0
+    """updates; 0: as many as suit the number of images"""
     batch: int = 128
     lr: float = 4e-3
     """the peak of a one-cycle schedule"""
@@ -31,14 +33,18 @@ class ChorusDistilConfig:
     """brightness, contrast and colour change by up to this much; the answers are taken to stay the same"""
     shift: int = 2
     """pixels of a 32-pixel image that it may move by; the answers are taken to stay the same"""
+    power: float = 0.0
+    """answers p are distilled as p^power, made to sum to 1; 0: 0.5 with pictures of the user's own, else 1"""
     weigh_at: float = 0.25
-    """the part of the steps after which APIs are weighed by how predictable their answers are"""
+    """the part of the steps after which APIs are dropped whose answers cannot be foreseen"""
     held_out: float = 0.1
-    """the part of the images kept aside to weigh APIs with; they join the rest afterwards"""
-    least_gain: float = 0.05
-    """APIs whose answers are less predictable than this are dropped"""
-    least_share: float = 0.5
-    """APIs that are less than this part as predictable as the median of the others are dropped, too"""
+    """the part of the images kept aside to judge APIs by; they join the rest afterwards"""
+    least_gain: float = 0.02
+    """APIs whose answers are foreseen less than this are dropped"""
+    least_sure: float = 3.0
+    """standard errors that the gain must be above 0"""
+    least_share: float = 0.4
+    """APIs that are foreseen less than this part as well as the median of the others are dropped, too"""
 
 
 class ChorusStudent:
@@ -71,6 +77,7 @@ class ChorusStudent:
         self.order = torch.randperm(len(answers.images), generator=rng)
         self.queue = self.order[:0]
         self.trust = torch.ones(self.apis, device=device)
+        self.gain = torch.ones(self.apis, device=device)
 
     @property
     def params(self) -> Params:
@@ -83,7 +90,9 @@ class ChorusStudent:
         weight = self.weight.detach().view(self.apis, self.way, -1)[kept].flatten(0, 1)
         bias = (self.bias.detach().view(self.apis, self.way) + self.absent)[kept].flatten()
         with torch.no_grad():
-            return ExpectedAnswers.centred_on(weight, bias, self.net.features(self.params, images), apis=len(kept))
+            features = self.net.features(self.params, images)
+        r = weight_of_answers(self.gain[kept], self.answers.ways[kept], features=features.shape[1])
+        return ExpectedAnswers.centred_on(weight, bias, features, apis=len(kept), answer_weight=r)
 
     def advance(self) -> float:
         """One update; the loss it was made for."""
@@ -92,7 +101,7 @@ class ChorusStudent:
         weigh_at = int(config.weigh_at * config.steps)
         if self.step == weigh_at and aside:
             with torch.no_grad():
-                self.trust = self._weigh(self.answers.rows(self.order[:aside]))
+                self._weigh(self.order[:aside], self.order[aside:])
         pool = self.order[aside:] if self.step < weigh_at else self.order
         while len(self.queue) < config.batch:
             self.queue = torch.cat([self.queue, pool[torch.randperm(len(pool), generator=self.rng)]])
@@ -108,7 +117,7 @@ class ChorusStudent:
 
     def save(self, path: Path) -> None:
         """Everything that `advance` changes, and which answers it belongs to."""
-        tensors = {"queue": self.queue, "trust": self.trust, "rng": self.rng.get_state()}
+        tensors = {"queue": self.queue, "trust": self.trust, "gain": self.gain, "rng": self.rng.get_state()}
         for name, p in self._trained().items():
             tensors |= {f"{key}.{name}": value for key, value in {"value": p, **self.optimiser.state[p]}.items()}
         about = {
@@ -131,7 +140,8 @@ class ChorusStudent:
                 moments[index] = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
         self.optimiser.load_state_dict({"state": moments, "param_groups": about["groups"]})
         self.schedule.load_state_dict(about["schedule"])
-        self.queue, self.trust, self.step = tensors["queue"], tensors["trust"].to(self.bias.device), about["step"]
+        self.queue, self.step = tensors["queue"], about["step"]
+        self.trust, self.gain = (tensors[name].to(self.bias.device) for name in ("trust", "gain"))
         self.rng.set_state(tensors["rng"])
         return True
 
@@ -141,39 +151,32 @@ class ChorusStudent:
 
     def _losses(self, batch: AnswerTable, images: Tensor) -> Tensor:
         """KL (n, m) of every asked pair, 0 for the others."""
-        logits = self.net.features(self.body, images) @ self.weight.T + self.bias
+        told = softened(batch.probs, self.config.power or 1.0)
+        return F.kl_div(self._log_answers(images), told, reduction="none").sum(-1) * batch.asked
+
+    def _log_answers(self, images: Tensor) -> Tensor:
+        """What is expected of every API (n, m, k)."""
+        logits: Tensor = self.net.features(self.body, images) @ self.weight.T + self.bias
         logits = logits.view(-1, self.apis, self.way) + self.absent
-        return F.kl_div(logits.log_softmax(-1), batch.probs, reduction="none").sum(-1) * batch.asked
+        return logits.log_softmax(-1)
 
-    def _weigh(self, aside: AnswerTable) -> Tensor:
-        """How much of each API's answers the student foresees on images it was not taught: (m,), mean 1 over the kept.
-
-            gain_a = 1 - KL(answer || student) / KL(answer || mean answer)
-
-        It is 0 for answers that do not depend on the image (constant, uniform) and at most 0 for random ones.
-        """
-        pairs = aside.asked.sum(0).clamp_min(1)
-        ours = torch.cat([self._losses(part, part.images.float() / 255) for part in _parts(aside)]).sum(0) / pairs
-        asked = aside.asked.unsqueeze(-1)
-        mean = (aside.probs * asked).sum(0) / pairs.unsqueeze(-1)
-        apart = F.kl_div(mean.clamp_min(1e-9).log().expand_as(aside.probs), aside.probs, reduction="none")
-        blind = (apart * asked).sum((0, -1)) / pairs
-        gain = torch.where(blind > 1e-4, 1 - ours / blind.clamp_min(1e-4), 0.0)
-        return believed(gain, least=self.config.least_gain, share=self.config.least_share)
-
-
-def believed(gain: Tensor, *, least: float, share: float) -> Tensor:
-    """The weight of each API: its gain, or 0 if that is too little, with mean 1 over those kept.
-
-    Where none passes, all count alike: there is nothing better to learn from.
-    """
-    if not bool((gain > least).any()):
-        return torch.ones_like(gain)
-    kept = gain.where(gain > max(least, share * gain[gain > least].median().item()), 0.0)
-    return kept / kept[kept > 0].mean()
+    def _weigh(self, aside: Tensor, learned: Tensor) -> None:
+        """Decide whom to believe, by images (rows of the table) that were not learned from."""
+        config, power = self.config, self.config.power or 1.0
+        mean = torch.zeros_like(self.answers.probs[0])
+        for part in _parts(self.answers, learned):
+            mean += (softened(part.probs, power) * part.asked.unsqueeze(-1)).sum(0)
+        mean /= self.answers.rows(learned).asked.sum(0).clamp_min(1).unsqueeze(-1)
+        parts = [
+            (softened(part.probs, power), self._log_answers(part.images.float() / 255), part.asked)
+            for part in _parts(self.answers, aside)
+        ]
+        self.gain, sureness = foreseen(parts, mean)
+        self.trust = believed(
+            self.gain, sureness, least=config.least_gain, sure=config.least_sure, share=config.least_share
+        )
 
 
-def _parts(answers: AnswerTable) -> list[AnswerTable]:
+def _parts(answers: AnswerTable, rows: Tensor) -> list[AnswerTable]:
     """Batches of a size that batch statistics are sound for."""
-    rows = torch.arange(len(answers.images))
     return [answers.rows(part) for part in rows.tensor_split(max(1, len(rows) // 128))]
