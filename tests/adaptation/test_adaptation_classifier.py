@@ -33,6 +33,23 @@ def init():
     return Initialisation(Net(spec).init(stream(0, "init")), spec, expected=expected)
 
 
+def test_the_weight_of_answers_is_kept(init, task, tmp_path):
+    """In files of the initialisation and of the classifier, with the old embedding where there was none."""
+    images, labels = task
+    old = init.expected
+    weighed = ExpectedAnswers(*(getattr(old, name) for name in old.TENSORS[:4]), torch.tensor(0.3))
+    told = []
+    for number, each in enumerate((replace(init, expected=weighed), init)):
+        each.save(tmp_path / f"{number}.safetensors")
+        loaded = Initialisation.load(tmp_path / f"{number}.safetensors")
+        assert loaded.expected.weighed is (number == 0)
+        classifier = loaded.adapt(images[::2], labels[::2], head="answers")
+        classifier.save(tmp_path / str(number))
+        told.append(classifier.predict_proba(images))
+        assert np.allclose(FewShotClassifier.load(tmp_path / str(number)).predict_proba(images), told[-1], atol=1e-6)
+    assert not np.allclose(*told, atol=1e-3)
+
+
 @pytest.fixture
 def task():
     """Three kinds of images that differ in colour."""
