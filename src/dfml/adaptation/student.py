@@ -97,7 +97,7 @@ def adapt_student(
     adapted = FrozenClassifier(spec, frozen(spec, params, statistics), expected=expected)
     if compares:
         adapted.sums = class_sums(adapted.directions(normalise(x)), y, way)
-        adapted.scale = torch.tensor(STUDENT_SCALE * (len(y) / way) ** 0.5, device=x.device)
+        adapted.scale = torch.tensor(STUDENT_SCALE * (len(y) / way) ** 0.5).to(x.device)
     return adapted
 
 

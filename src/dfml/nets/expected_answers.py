@@ -67,7 +67,7 @@ class ExpectedAnswers(nn.Module):
     ) -> Self:
         """The heads of `apis` APIs, centred on `features` (n, d) and the answers expected for them."""
         answers = _answers(features, weight, bias, (apis, len(bias) // apis)).sqrt()
-        return cls(weight, bias, features.mean(0), answers.mean(0), torch.tensor(answer_weight, device=features.device))
+        return cls(weight, bias, features.mean(0), answers.mean(0), torch.tensor(answer_weight).to(features.device))
 
 
 def weight_of_answers(gain: Tensor, ways: Tensor, *, features: int) -> float:
