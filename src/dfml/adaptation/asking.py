@@ -69,6 +69,8 @@ class Outcome:
     """images that were sent; answers on file cost nothing"""
     failures: dict[str, str] = field(default_factory=dict)
     """APIs that could not be asked, and why"""
+    answers: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    """by API: the rows (j,) it answered about, and its answers (j, K)"""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class _Batch:
         self.directions = [torch.zeros(count, sums.shape[1]) for sums in support.sums]
         self.weights = support.weights.clone()  # of the APIs that can still be asked
         self.failures: dict[str, str] = {}
+        self.answers: dict[str, list[tuple[Tensor, Tensor]]] = {}
         self.queries = 0
 
     def run(self) -> Outcome:
@@ -182,6 +185,7 @@ class _Batch:
         self.weights[column] = 0.0
 
     def _keep(self, column: int, rows: Tensor, answers: Tensor) -> None:
+        self.answers.setdefault(self.apis[column].spec.name, []).append((rows, answers))
         self.asked[rows, column] = True
         self.directions[column][rows] = answer_features(answers)
 
@@ -208,7 +212,11 @@ class _Batch:
         return cosines
 
     def _outcome(self) -> Outcome:
-        return Outcome(self._logits().softmax(1), self.asked, self.queries, self.failures)
+        told = {
+            name: (torch.cat([rows for rows, _ in parts]), torch.cat([answers for _, answers in parts]))
+            for name, parts in self.answers.items()
+        }
+        return Outcome(self._logits().softmax(1), self.asked, self.queries, self.failures, told)
 
 
 def most_queries(apis: int, images: int, asking: Asking) -> int:

@@ -99,21 +99,15 @@ class FewShotClassifier:
         self.failures_: dict[str, str] = {}
         """APIs that could not be asked about the support set, and why"""
         shapes = list[tuple[int, int, int]]()
+        self._support_set: tuple[Tensor, Tensor] | None = None
         if self.initialisation is not None:
-            device = find_hardware(self.device).device
-            init = self._loaded().on(device)
-            small = fit_to(as_floats(x), (init.net.channels, init.net.size, init.net.size)).to(device)
-            self._student = adapt_student(
-                init,
-                small,
-                y.to(device),
-                way,
-                head=self.head,
-                lr=self.lr,
-                steps=self.steps,
-                support_weight=self.support_weight,
-            )
-            shapes.append((init.net.channels, init.net.size, init.net.size))
+            init = self._loaded()
+            shape = (init.net.channels, init.net.size, init.net.size)
+            small = fit_to(as_floats(x), shape)
+            self._student = self._adapted(init, small, y)
+            shapes.append(shape)
+            if self.apis is not None:  # `with_student` needs it later
+                self._support_set = small.mul(255).round().to(torch.uint8), y
         if self.apis is not None:
             self._metered = self._connect(self.apis)
             shapes += [api.spec.image for api in self._metered]
@@ -123,6 +117,16 @@ class FewShotClassifier:
                 raise ConfigError(f"no API can tell these classes apart ({reason}); add a run, images or other APIs")
         channels, heights, widths = zip(*shapes, strict=True)
         self._shape = max(channels), max(heights), max(widths)
+        return self
+
+    def with_student(self, initialisation: Initialisation) -> Self:
+        """This live classifier with the network of another initialisation, adapted to the same support set."""
+        self._check_fitted()
+        if self._support_set is None:
+            raise ConfigError("only a live classifier with a network of its own keeps its support set; adapt it anew")
+        images, labels = self._support_set
+        self.initialisation = initialisation
+        self._student = self._adapted(initialisation, as_floats(images), labels)
         return self
 
     def predict_proba(self, images: Any) -> np.ndarray[Any, Any]:
@@ -215,7 +219,8 @@ class FewShotClassifier:
     def save(self, folder: str | Path) -> Path | None:
         """Write `classifier.safetensors` and, where there is a student and the package onnx, `model.onnx`: its path.
 
-        A live classifier's ledgers go along, into `folder`/ledger.
+        A live classifier's ledgers go along, into `folder`/ledger, and so do its initialisation and, at the network's
+        size, its support set: `dfml refine` needs them.
         """
         self._check_fitted()
         folder = Path(folder)
@@ -237,6 +242,9 @@ class FewShotClassifier:
             tensors["apis.weights"] = self._support.weights
             if self._metered is not None:
                 copy_ledgers(self._metered, folder)
+            if self._support_set is not None:
+                tensors["support.images"], tensors["support.labels"] = self._support_set
+                self._loaded().save(folder / "init.safetensors")
         save_tensors(folder / "classifier.safetensors", tensors, kind=KIND, version=VERSION, about=about)
         if self._student is None or find_spec("onnx") is None:
             return None
@@ -277,7 +285,10 @@ class FewShotClassifier:
         classifier.folder = folder
         classifier.classes_, classifier.failures_ = np.asarray(about["classes"]), {}
         classifier._shape = tuple(about["shape"])
-        classifier._student = classifier._support = classifier._metered = None
+        classifier._student = classifier._support = classifier._metered = classifier._support_set = None
+        if "support.images" in tensors:
+            classifier._support_set = tensors["support.images"], tensors["support.labels"]
+            classifier.initialisation = folder / "init.safetensors"
         if "net" in about:
             own = {name.removeprefix("student."): t for name, t in tensors.items() if name.startswith("student.")}
             classifier._student = _student_from(NetSpec(**about["net"]), own).to(find_hardware(device).device)
@@ -285,6 +296,20 @@ class FewShotClassifier:
             sums = tuple(tensors[f"apis.{place}"] for place in range(len(told["names"])))
             classifier._support = SupportAnswers(tuple(told["names"]), tensors["apis.weights"], sums, told["shots"])
         return classifier
+
+    def _adapted(self, init: Initialisation, images: Tensor, labels: Tensor) -> FrozenClassifier:
+        """The network of `init` for the support set at its own size: images (n, c, s, s) in [0, 1], labels (n,)."""
+        device = find_hardware(self.device).device
+        return adapt_student(
+            init.on(device),
+            images.to(device),
+            labels.to(device),
+            len(self.classes_),
+            head=self.head,
+            lr=self.lr,
+            steps=self.steps,
+            support_weight=self.support_weight,
+        )
 
     def _loaded(self) -> Initialisation:
         if isinstance(self.initialisation, Initialisation):

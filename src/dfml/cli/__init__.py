@@ -21,6 +21,7 @@ VERBS = (
     "evaluate",
     "adapt",
     "predict",
+    "refine",
     "ledger",
     "images",
     "bench",

@@ -137,16 +137,16 @@ def _curve(results: list[dict[str, Any]], args: argparse.Namespace) -> Any:
     from dfml.cli.drawing import table
 
     rows = [
-        (
+        [
             f"{r['way']}-way {r['shot']}-shot",
             f"{r['queries_per_prediction']:.2f}",
             f"{r['mean']:.2f} ± {r['ci95']:.2f} %",
-            f"{r['usd_per_1000_predictions']:.2f}" if "usd_per_1000_predictions" in r else "",
-        )
+            *([f"{r['usd_per_1000_predictions']:.2f}"] if "usd_per_1000_predictions" in r else []),
+        ]
         for r in results
     ]
-    accuracy = f"accuracy on {args.dataset} {args.part}"
-    return table(("task", "queries a prediction", accuracy, "USD a 1,000 predictions"), rows)
+    titles = ["task", "queries a prediction", f"accuracy on {args.dataset} {args.part}", "USD a 1,000"]
+    return table(titles[: len(rows[0])], rows)
 
 
 def measure(

@@ -23,6 +23,9 @@ def add(verbs: Any) -> None:
     )
     predict.add_argument("--budget", type=int, metavar="QUERIES", help="that CLF may cost in all, never passed")
     predict.add_argument("--apis", type=Path, metavar="APIS", help="the manifest, where it is not where it was")
+    predict.add_argument(
+        "--keep-images", action="store_true", help="keep the pictures that APIs were asked about, for dfml refine"
+    )
     predict.add_argument("--json", action="store_true", help="print JSON and nothing else")
     add_device(predict)
     predict.set_defaults(run=run, computes=True)
@@ -30,6 +33,7 @@ def add(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from dfml.adaptation.classifier import FewShotClassifier
+    from dfml.adaptation.kept import keep
     from dfml.apis.ledger import spending
     from dfml.cli.drawing import console, percent, progress_console, table
     from dfml.data.support import find_images, read_files
@@ -41,10 +45,13 @@ def run(args: argparse.Namespace) -> None:
     live = classifier.api_weights_
     if live and not args.json:
         progress_console.print(_before(classifier, len(files)), soft_wrap=True)
-    answers, queries, failures = list[dict[str, Any]](), 0, dict[str, str]()
+    answers, queries, kept, failures = list[dict[str, Any]](), 0, 0, dict[str, str]()
     for start in range(0, len(files), TOGETHER):
         part = files[start : start + TOGETHER]
-        told = classifier.answer(read_files(part, size=max(height, width), channels=channels))
+        images = read_files(part, size=max(height, width), channels=channels)
+        told = classifier.answer(images)
+        if args.keep_images:
+            kept += keep(args.classifier, images.float() / 255, told, classifier.input_spec)
         queries, failures = queries + told.queries, failures | told.failures
         for path, row, asked in zip(part, told.probabilities.tolist(), told.asked.tolist(), strict=True):
             probabilities = dict(zip(map(str, classifier.classes_.tolist()), row, strict=True))
@@ -63,6 +70,8 @@ def run(args: argparse.Namespace) -> None:
             "the classifier's own, without an API",
             soft_wrap=True,
         )
+    if args.keep_images:
+        progress_console.print(f"{kept:,} pictures are kept; `dfml refine {args.classifier}` learns from them")
     if args.json:
         print(json.dumps(answers, indent=2))
         return
