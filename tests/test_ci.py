@@ -11,12 +11,13 @@ CLOSING = "805 passed, 3 skipped, 12 deselected in 300.00s"
 SKIPS = [
     "SKIPPED [2] tests/conftest.py:43: NO REAL DATA: set DFML_TEST_DATA to a folder with cifar-fs/",
     "SKIPPED [1] tests/servers/test_servers_learn.py:46: NO MLSERVER: pip install failed: ERROR: no network",
+    "SKIPPED [9] tests/real/conftest.py:20: NO REAL NETWORKS: set DFML_TEST_MODELS to a folder",
 ]
 
 
 @pytest.fixture
 def run(tmp_path):
-    """A function that runs `.ci/run` where the two suites print lines and end as told."""
+    """A function that runs `.ci/run` where the three suites print lines and end as told."""
     (tmp_path / "work" / ".ci").mkdir(parents=True)
     (tmp_path / "work" / ".ci" / "run").write_bytes(RUN.read_bytes())
     programs = tmp_path / "bin"
@@ -28,11 +29,12 @@ def run(tmp_path):
 
     program("chromium", "true")  # or one would be installed
 
-    def told(*, tests, servers, status=0, servers_status=0):
+    def told(*, tests, servers, real=(), status=0, servers_status=0, real_status=0):
         (tmp_path / "test").write_text("\n".join([*tests, CLOSING, ""]))
         (tmp_path / "test-servers").write_text("\n".join([*servers, CLOSING, ""]))
+        (tmp_path / "test-real").write_text("\n".join([*real, CLOSING, ""]))
         (tmp_path / "env").write_text("")
-        ends = f"test) exit {status};; test-servers) exit {servers_status};;"
+        ends = f"test) exit {status};; test-servers) exit {servers_status};; test-real) exit {real_status};;"
         program("make", f'cat "{tmp_path}/$1"; case "$1" in {ends} esac')
         path = os.pathsep.join([str(programs), os.environ["PATH"]])
         variables = os.environ | {"PATH": path, "DFML_TEST_DATA": "none", "TMPDIR": str(tmp_path)}
@@ -43,22 +45,23 @@ def run(tmp_path):
 
 
 def test_what_did_not_run_is_said_last(run):
-    result = run(tests=SKIPS[:1], servers=SKIPS[1:])
+    result = run(tests=SKIPS[:1], servers=SKIPS[1:2], real=SKIPS[2:])
     assert result.returncode == 0
-    assert result.stdout.splitlines()[-3:] == [
+    assert result.stdout.splitlines()[-4:] == [
         CLOSING,
         "not run: NO REAL DATA: set DFML_TEST_DATA to a folder with cifar-fs/ (tests: 2)",
         "not run: NO MLSERVER: pip install failed: ERROR: no network (tests: 1)",
+        "not run: NO REAL NETWORKS: set DFML_TEST_MODELS to a folder (tests: 9)",
     ]
 
 
 def test_and_so_is_that_everything_ran(run):
     result = run(tests=[], servers=[])
     assert result.returncode == 0
-    assert result.stdout.splitlines()[-1] == "every suite of make test and make test-servers ran"
+    assert result.stdout.splitlines()[-1] == "every suite of make test, make test-servers and make test-real ran"
 
 
-@pytest.mark.parametrize("failing", ["status", "servers_status"])
+@pytest.mark.parametrize("failing", ["status", "servers_status", "real_status"])
 def test_a_suite_that_fails_fails_the_whole(run, failing):
     result = run(tests=[], servers=[], **{failing: 2})
     assert result.returncode == 2

@@ -35,7 +35,8 @@ def test_the_schema_in_the_documentation_is_current():
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_are_valid_and_can_be_read(validator, tmp_path, example):
     validator.validate(tomllib.loads(example))
-    (tmp_path / "boats.txt").write_text("ketch\nsloop\n")
+    for labels in re.findall(r'labels = "(.*?)"', example):
+        (tmp_path / labels).write_text("background\nketch\nsloop\n")
     (tmp_path / "apis.toml").write_text(example)
     entries = read_manifest(tmp_path).entries
     assert entries

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from dfml.apis.blackbox import ApiSpec, rest
+from dfml.apis.local import onnx as onnx_room
 from dfml.apis.local.onnx import OnnxApi
 from dfml.apis.scores import OutputConfig
 from dfml.errors import ApiError, BadAnswer, ConfigError
@@ -97,6 +98,21 @@ def test_the_number_of_threads_does_not_change_a_bit(file: Path, rng: torch.Gene
     spec = OnnxApi(file).spec
     many = torch.rand(200, *spec.image, generator=rng)
     assert torch.equal(OnnxApi(file, threads=1)(many), OnnxApi(file, threads=3)(many))
+
+
+@pytest.mark.parametrize(("size", "batch"), [(32, 32), (84, 32), (224, 4), (1000, 1)])
+def test_large_images_go_through_in_smaller_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, batch: int
+) -> None:
+    """A batch has at most as many numbers as 32 images of 84 x 84: 84^2 / 224^2 x 32 = 4.5."""
+    net, image = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), (3, size, size)
+    export_onnx(net, tmp_path / "net.onnx", name="net", classes=("a", "b", "c"), image=image)
+    api, sizes = OnnxApi(tmp_path / "net.onnx", threads=1), []
+    run = onnx_room._Session.run
+    monkeypatch.setattr(onnx_room._Session, "run", lambda self, pixels: sizes.append(len(pixels)) or run(self, pixels))
+    api(torch.zeros(33, *image))
+    assert max(sizes) == batch
+    assert sum(sizes) == 33
 
 
 def test_it_answers_the_same_after_a_rest(file: Path, images: Tensor) -> None:

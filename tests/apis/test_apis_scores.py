@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dfml.apis.blackbox import ApiSpec, check_answer
 from dfml.apis.loading import load_apis
@@ -135,6 +137,29 @@ def test_few_classes_keep_the_scores_that_they_sent():
     spec = ApiSpec(name="few", classes=("a", "b", "c", "d", "e"), image=(3, 4, 4), decimals=1)
     sent = np.array([[0.4, 0.3, 0.2, 0.0, 0.0]])
     np.testing.assert_allclose(probabilities(spec, OutputConfig(decimals=1), sent, 1).numpy(), sent, atol=1e-7)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([2, 3, 30, 1001]), st.floats(0.05, 20), st.sampled_from([256, 100, 10]))
+@settings(deadline=None, max_examples=60)
+def test_no_probabilities_are_refused_for_having_been_rounded_or_cut_off(seed, way, sharp, steps):
+    """Whatever was true: after rounding to steps, or without its small scores, the answer is a probability vector, the
+    scores that were sent keep their order, and each is as far from the truth as it was sent, or the sum was mended."""
+    scores = np.random.default_rng(seed).normal(size=(4, way)) * sharp
+    true = np.exp(scores - scores.max(1, keepdims=True))
+    true /= true.sum(1, keepdims=True)
+    spec = ApiSpec(name="any", classes=tuple(map(str, range(way))), image=(3, 4, 4))
+    rounded_down = np.where(true < 1 / steps, 0, true)
+    for output, sent in (
+        (OutputConfig(step=1 / steps), np.round(true * steps) / steps),
+        (OutputConfig(threshold=1 / steps), rounded_down),
+    ):
+        answer = probabilities(spec, output, sent, 4).numpy()
+        np.testing.assert_allclose(answer.sum(1), 1, atol=1e-3)
+        for row, told in zip(answer, sent, strict=True):
+            by_score = row[np.argsort(told, kind="stable")]
+            large = np.count_nonzero(told)
+            assert (np.diff(by_score[way - large :]) >= -1e-6).all()
+    np.testing.assert_allclose(answer[rounded_down > 0], true[rounded_down > 0], atol=1e-6)
 
 
 # Class names that stand twice.

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import strangers
+import tflite_files
 from dfml.apis.blackbox import ApiSpec, innermost
 from dfml.apis.degrade import LabelOnly
 from dfml.apis.loading import load_apis
@@ -50,6 +51,23 @@ def test_a_file_travels_inside(tmp_path, rng, kind):
     assert torch.equal(innermost(there)(images), expected)
     again = pack(there).open()  # whoever has it can send it on
     assert torch.equal(innermost(again)(images), expected)
+
+
+def test_a_tflite_file_travels_inside(tmp_path, rng):
+    tflite_files.write(tmp_path / "net.tflite", kind=tflite_files.UINT8)
+    (tmp_path / "apis.toml").write_text(
+        "[apis.net]\nprotocol = 'tflite'\nfile = 'net.tflite'\nclasses = ['a', 'b', 'none']\nimage = [3, 4, 4]\n"
+        "output.background = 'none'\n"
+    )
+    (api,) = load_apis(tmp_path)
+    images = torch.rand(9, 3, 4, 4, generator=rng)
+    parcel, expected = pack(api), api(images)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    there = pickle.loads(pickle.dumps(parcel)).open()
+    assert there.spec == api.spec
+    assert torch.equal(there(images), expected)
+    assert torch.equal(pack(there).open()(images), expected)
 
 
 def test_a_function_of_a_manifest_travels_to_where_its_module_is_not(tmp_path):

@@ -16,6 +16,8 @@ from dfml.apis.scores import OutputConfig, completed
 from dfml.errors import ApiError, ConfigError
 
 BATCH = 64
+BATCH_NUMBERS = BATCH * 3 * 84 * 84
+"""Numbers of a batch's images at most, or maps of large ones take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,10 @@ class ExportedApi:
         with self._lock:
             program = self._opened = self._opened or _open(self.path, self.content)
         pixels = images.cpu() if self.arrange is None else torch.from_numpy(self.arrange(images.cpu().numpy()))
+        most = max(program.least, min(program.most, BATCH_NUMBERS // pixels[0].numel()))
         try:
             with torch.inference_mode():
-                parts = [_run(program, part) for part in torch.split(pixels.to(program.dtype), program.most)]
+                parts = [_run(program, part) for part in torch.split(pixels.to(program.dtype), most)]
         except Exception as error:  # a traced program raises whatever its operators raise
             reason = str(error).strip().split("\n")[0]
             raise ApiError(f"{self.spec.name}: {self.path} failed: {reason}") from error
