@@ -22,6 +22,8 @@ def cells_of(table: ResultTable) -> tuple[list[str], list[list[str]]]:
     """Titles and rows, as text."""
     if table.name == "fig:apiacc":
         return _accuracies(table)
+    if table.name == "real":
+        return _real(table)
     if any(line.measures for line in table.lines):
         return _measures(table)
     titles = ["row", "what", "queries an API", "head"]
@@ -78,6 +80,28 @@ def _measures(table: ResultTable) -> tuple[list[str], list[list[str]]]:
         means = [f"{line.measures[name]:.3f}" if name in line.measures else "-" for name in names]
         rows.append([f"`{line.row}`", line.label, *means, f"{len(line.finished)} of {line.expected}"])
     return ["row", "what", *names, "seeds"], rows
+
+
+def _real(table: ResultTable) -> tuple[list[str], list[list[str]]]:
+    """What asking costs beside what it brings, and how much of the data set an API has seen under its own names."""
+    shots = table.shots or [1, 5]
+    rows = []
+    for line in table.lines:
+        results = [result for cell in line.finished for result in cell["results"]]
+        asked = list(dict.fromkeys(f"{result['queries_per_prediction']:g}" for result in results))
+        knows = "; ".join(cell["knows"] for cell in line.finished if cell["knows"])
+        for head in line.heads or ["-"]:
+            values = [_text(line.value(head, shot)) for shot in shots]
+            rows.append([f"`{line.row}`", line.label, " / ".join(asked), head, *values, knows])
+    titles = [
+        "row",
+        "what",
+        "queries a prediction",
+        "head",
+        *(f"{shot}-shot" for shot in shots),
+        "classes known by name",
+    ]
+    return titles, rows
 
 
 def write_latex(table: ResultTable, folder: Path) -> Path:
