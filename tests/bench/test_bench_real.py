@@ -124,7 +124,12 @@ def test_equal_images_in_one_call_are_asked_about_once(tmp_path):
 
 @pytest.mark.parametrize(
     ("own", "count"),
-    [(["Apple"], 1), (["pineapple"], 0), (["Granny Smith apple", "aquarium fish, tank"], 2), (["fish", "aquarium"], 0)],
+    [
+        (["Apple"], 1),
+        (["pineapple", "apple pie"], 0),
+        (["Granny Smith (apple)", "tank, aquarium fish"], 2),
+        (["fish", "aquarium"], 0),
+    ],
 )
 def test_a_class_is_known_by_its_whole_name(own, count):
     assert known(own, ["apple", "aquarium_fish", "lamp"]) == f"{count} of 3"

@@ -273,13 +273,13 @@ def measure(
 
 
 def known(own: Sequence[str], classes: Sequence[str]) -> str:
-    """How many of the data set's classes an API has by name, as whole words of one of its own."""
-    names = " | ".join(_words(name) for name in own)
-    return f"{sum(f' {_words(name)} ' in f' {names} ' for name in classes)} of {len(classes)}"
+    """How many of a data set's classes an API has by name: one of its own ends so, as `hermit crab` does for `crab`."""
+    names = [f" {_words(part)}" for name in own for part in re.split("[,()]", name)]
+    return f"{sum(any(name.endswith(f' {_words(c)}') for name in names) for c in classes)} of {len(classes)}"
 
 
 def _words(name: str) -> str:
-    return " ".join(re.findall("[a-z]+", name.lower())) or "-"
+    return " ".join(re.findall("[a-z0-9]+", name.lower())) or "-"
 
 
 def cell_of(table: RealTable, row: Row) -> RealCell:
