@@ -17,7 +17,6 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from dfml.adaptation.heads import HEADS
 from dfml.apis.blackbox import BlackBox
 from dfml.apis.ledger.ledger import Ledger, Metered, ledger_path
 from dfml.bench.answer_rules import answer_features, api_weight, class_cosines, class_sums
@@ -37,6 +36,7 @@ CALL = 64 * 2**20
 """bytes of images that one call carries"""
 RECORD = ("dataset", "part", "way", "shot", "query", "tasks", "seed", "mean", "ci95")
 """what is kept of a meta-test's description; the rest is about heads that are not in the table"""
+MEANS = ("class-means",)
 NOTES = {
     "cifar-fs": "Networks trained on ImageNet or CIFAR-10 know many of these classes by name.",
     "mini-imagenet": "These are classes of ImageNet: networks trained on it have seen them, with these very images.",
@@ -51,8 +51,8 @@ class Outcome(NamedTuple):
     asked: int = 0  # questions about its queries, of all APIs
 
 
-Trial = Callable[[Episode], Outcome]
-"""adapt to a task's support set and predict its queries"""
+Trial = Callable[[Episode], Sequence[Outcome]]
+"""adapt to a task's support set and predict its queries: an outcome for each of a row's heads"""
 OnTask = Callable[[str, int], Any]
 """told after each task: what is running, and how many of its tasks are done"""
 
@@ -69,22 +69,21 @@ class RealTable:
     tasks: int = 300
     seed: int = 0
 
-    def protocol(self, shot: int, head: str) -> TaskProtocol:
+    def protocol(self, shot: int, head: str = "prototype") -> TaskProtocol:
         """The product's way to adapt: frozen statistics, so that a prediction depends on its image alone."""
-        head = head if head in HEADS else "prototype"  # class means of answers are no head of a network's
         shared = {name: value for name, value in to_mapping(self).items() if name != "shots"}
         told = {**shared, "shot": shot, "head": {"head": head}, "inductive": True}
         return from_mapping(TaskProtocol, told, where="dfml bench real")
 
 
-class Remembered:
-    """`api` behind its ledger, with the answers of this process in memory: tasks share most of their images.
+class Remembered(Metered):
+    """An API behind its ledger, with the answers of this process in memory: tasks share most of their images.
 
     It takes images of any size, known by their own pixels.
     """
 
     def __init__(self, api: BlackBox, ledger: Ledger) -> None:
-        self.api, self.spec, self.ledger = Metered(api, ledger), api.spec, ledger
+        super().__init__(api, ledger)
         self._answers: dict[bytes, Tensor] = {}
 
     def __call__(self, images: Tensor) -> Tensor:
@@ -93,7 +92,7 @@ class Remembered:
         new = list({key: row for row, key in enumerate(keys) if key not in self._answers}.values())
         channels, height, width = self.spec.image
         for rows in torch.tensor(new, dtype=torch.long).split(max(1, CALL // (4 * channels * height * width))):
-            for row, answer in zip(rows.tolist(), self.api(images[rows]), strict=True):
+            for row, answer in zip(rows.tolist(), super().__call__(images[rows]), strict=True):
                 self._answers[keys[row]] = answer
         return torch.stack([self._answers[key] for key in keys])
 
@@ -104,7 +103,7 @@ class Row:
 
     name: str
     label: str
-    head: str
+    heads: tuple[str, ...]
     trial: Callable[[int], Trial]
     """shots -> what is done with a task"""
     apis: Sequence[Remembered] = ()
@@ -176,19 +175,17 @@ def make_rows(table: RealTable, run: Path | None, apis: Sequence[Remembered]) ->
     init = None if run is None else Initialisation.load(run)
     spec = NetSpec(arch="conv4", way=table.way, size=32, channels=3, width=32) if init is None else init.net
     untrained = Initialisation(Net(spec).init(stream(table.seed, "meta-model")), spec)
-    rows = [student(table, untrained, "prototype", name="random", label="untrained")]
+    rows = [student(table, untrained, ("prototype",), name="random", label="untrained")]
     if init is not None:
         label = f"the student, offline; learned from {init.provenance.get('queries', 0):,} answers"
         heads = ("prototype",) if init.expected is None else ("prototype", "answers")
-        rows += [student(table, init, head, name="student", label=label) for head in heads]
+        rows.append(student(table, init, heads, name="student", label=label))
     for api in apis:
         label = f"{api.spec.name} itself: {api.spec.way:,} classes, {api.spec.image[1]} pixels"
-        rows.append(
-            Row(name=f"api:{api.spec.name}", label=label, head="class-means", trial=partial(alone, api), apis=[api])
-        )
+        rows.append(Row(name=f"api:{api.spec.name}", label=label, heads=MEANS, trial=partial(alone, api), apis=[api]))
     if len(apis) > 1:
         label = f"all {len(apis)}, each weighed by its answers about the support set"
-        rows.append(Row(name="apis", label=label, head="class-means", trial=partial(together, apis), apis=apis))
+        rows.append(Row(name="apis", label=label, heads=MEANS, trial=partial(together, apis), apis=apis))
     return rows
 
 
@@ -201,27 +198,31 @@ def choose(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
     return [row for row in rows if not names or {row.name, row.name.partition(":")[0]} & set(names)]
 
 
-def student(table: RealTable, init: Initialisation, head: str, *, name: str, label: str) -> Row:
+def student(table: RealTable, init: Initialisation, heads: tuple[str, ...], *, name: str, label: str) -> Row:
     """Offline, as the product predicts."""
 
     def trial(shot: int) -> Trial:
-        score = scorer(init, table.protocol(shot, head))
-        return lambda episode: Outcome(score(episode))
+        scores = [scorer(init, table.protocol(shot, head)) for head in heads]
+        return lambda episode: [Outcome(score(episode)) for score in scores]
 
-    weights = hashlib.sha256(b"".join(init.params[key].numpy().tobytes() for key in sorted(init.params)))
-    return Row(name=name, label=label, head=head, trial=trial, weights=weights.hexdigest()[:16])
+    return Row(name=name, label=label, heads=heads, trial=trial, weights=weights_digest(init))
+
+
+def weights_digest(init: Initialisation) -> str:
+    """A short name for a student's weights."""
+    return hashlib.sha256(b"".join(init.params[key].numpy().tobytes() for key in sorted(init.params))).hexdigest()[:16]
 
 
 def alone(api: BlackBox, shot: int) -> Trial:
     """Class means in the space of one API's answers."""
 
-    def trial(episode: Episode) -> Outcome:
+    def trial(episode: Episode) -> list[Outcome]:
         way = len(episode.classes)
         cosines = class_cosines(
             answer_features(api(episode.query)),
             class_sums(answer_features(api(episode.support)), episode.support_labels, way),
         )
-        return Outcome(_right(cosines, episode), len(episode.query))
+        return [Outcome(_right(cosines, episode), len(episode.query))]
 
     return trial
 
@@ -232,7 +233,7 @@ def together(apis: Sequence[BlackBox], shot: int) -> Trial:
     A weight needs two views a class, so where there is one image it is asked about a second time, mirrored.
     """
 
-    def trial(episode: Episode) -> Outcome:
+    def trial(episode: Episode) -> list[Outcome]:
         images, labels, way = episode.support, episode.support_labels, len(episode.classes)
         if shot == 1:
             images, labels = torch.cat([images, images.flip(-1)]), labels.repeat(2)
@@ -241,7 +242,7 @@ def together(apis: Sequence[BlackBox], shot: int) -> Trial:
             answers = api(images)
             sums = class_sums(answer_features(answers), labels, way)
             total += api_weight(answers, labels) * class_cosines(answer_features(api(episode.query)), sums)
-        return Outcome(_right(total, episode), len(apis) * len(episode.query))
+        return [Outcome(_right(total, episode), len(apis) * len(episode.query))]
 
     return trial
 
@@ -256,14 +257,15 @@ def measure(
     """The row on all tasks, at every number of shots."""
     start, results = time.monotonic(), []
     for shot in table.shots:
-        protocol, trial, outcomes = table.protocol(shot, row.head), row.trial(shot), []
+        protocol, trial, outcomes = table.protocol(shot), row.trial(shot), list[Sequence[Outcome]]()
         for episode in draw_tasks(protocol, range(table.tasks), data=data):
             outcomes.append(trial(episode))
-            on_task(f"{row.name}, {row.head}, {shot}-shot", len(outcomes))
-        asked = sum(outcome.asked for outcome in outcomes) / (table.tasks * table.way * table.query)
-        found = describe(protocol, summarise([outcome.right for outcome in outcomes]))
-        kept = {name: found[name] for name in RECORD}
-        results.append(kept | {"head": row.head, "inductive": True, "queries_per_prediction": round(asked, 4)})
+            on_task(f"{row.name}, {shot}-shot", len(outcomes))
+        for head, of_head in zip(row.heads, zip(*outcomes, strict=True), strict=True):
+            asked = sum(outcome.asked for outcome in of_head) / (table.tasks * table.way * table.query)
+            found = describe(protocol, summarise([outcome.right for outcome in of_head]))
+            kept = {name: found[name] for name in RECORD}
+            results.append(kept | {"head": head, "inductive": True, "queries_per_prediction": round(asked, 4)})
     return {
         "results": results,
         "apis": {api.spec.name: {"classes": api.spec.way, "answers on file": api.ledger.queries} for api in row.apis},
@@ -285,7 +287,7 @@ def _words(name: str) -> str:
 def cell_of(table: RealTable, row: Row) -> RealCell:
     """Everything that decides the row's result: the tasks, the student, the APIs it asks."""
     apis = [{"name": api.spec.name, "classes": api.spec.way, "image": list(api.spec.image)} for api in row.apis]
-    config = {**to_mapping(table), "head": row.head, "weights": row.weights, "apis": apis}
+    config = {**to_mapping(table), "heads": list(row.heads), "weights": row.weights, "apis": apis}
     config["seed_of_tasks"] = config.pop("seed")
     return RealCell(row=row.name, seed=table.seed, config=config)
 

@@ -128,7 +128,7 @@ class Line:
     @property
     def heads(self) -> list[str]:
         present = {evaluation.head for evaluation in self.evaluations}
-        return sorted(present, key=lambda head: HEADS.index(head) if head in HEADS else len(HEADS))
+        return sorted(present, key=lambda head: (HEADS.index(head) if head in HEADS else len(HEADS), head))
 
     @property
     def shots(self) -> list[int]:

@@ -87,21 +87,14 @@ def _real(table: ResultTable) -> tuple[list[str], list[list[str]]]:
     shots = table.shots or [1, 5]
     rows = []
     for line in table.lines:
-        results = [result for cell in line.finished for result in cell["results"]]
-        asked = list(dict.fromkeys(f"{result['queries_per_prediction']:g}" for result in results))
         knows = "; ".join(cell["knows"] for cell in line.finished if cell["knows"])
+        results = [result for cell in line.finished for result in cell["results"]]
         for head in line.heads or ["-"]:
+            asked = dict.fromkeys(f"{r['queries_per_prediction']:.3g}" for r in results if r["head"] == head)
             values = [_text(line.value(head, shot)) for shot in shots]
             rows.append([f"`{line.row}`", line.label, " / ".join(asked), head, *values, knows])
-    titles = [
-        "row",
-        "what",
-        "queries a prediction",
-        "head",
-        *(f"{shot}-shot" for shot in shots),
-        "classes known by name",
-    ]
-    return titles, rows
+    columns = [f"{shot}-shot" for shot in shots]
+    return ["row", "what", "queries a prediction", "head", *columns, "classes known by name"], rows
 
 
 def write_latex(table: ResultTable, folder: Path) -> Path:
