@@ -144,6 +144,10 @@ def test_by_the_command_line(tiny_zoo, tmp_path, capsys):
     assert main(words) in (0, None)
     rows = [line.split("|")[1].strip(" `") for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
     assert rows[:3] == ["random", "student", "student"]
-    assert rows[-1] == "apis"
+    assert rows[-11:] == ["apis", *["live-alone"] * 5, *["live"] * 5]
+    lived = [json.loads(path.read_text()) for path in (out / "cells").glob("live*.json")]
+    for cell in lived:
+        spent = [result["queries_per_prediction"] for result in cell["results"]]
+        assert spent == pytest.approx([0, 0.1, 0.3, 0.5, 1], abs=0.01)  # of 75 images
     assert len(list(Path(out / "ledger").glob("*.sqlite"))) == 3
     assert main(["bench", "real"]) == 1

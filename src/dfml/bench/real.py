@@ -1,7 +1,8 @@
 """`dfml bench real`: what real APIs know of new classes, what a student heard of it, and what asking brings back.
 
-Every row is tested on the same tasks, each image judged by itself. Answers about the data set's images go through
-ledgers in the folder of results, so that none is asked for twice and a run that was cut off goes on where it was.
+Every row is tested on the same tasks and, but for the row `live`, judges each image by itself. Answers about the data
+set's images go through ledgers in the folder of results, so that none is asked for twice and a run that was cut off goes
+on where it was.
 """
 
 import hashlib
@@ -17,9 +18,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from dfml.adaptation.answer_features import answer_features, api_weight, class_cosines, class_sums
+from dfml.adaptation.classifier import FewShotClassifier
 from dfml.apis.blackbox import BlackBox
 from dfml.apis.ledger.ledger import Ledger, Metered, ledger_path
-from dfml.bench.answer_rules import answer_features, api_weight, class_cosines, class_sums
 from dfml.bench.cells import digest
 from dfml.bench.results import FORMAT, Results, write_table
 from dfml.config import from_mapping, to_mapping
@@ -34,6 +36,8 @@ from dfml.rng import stream
 
 CALL = 64 * 2**20
 """bytes of images that one call carries"""
+SHARES = (0.0, 0.1, 0.3, 0.5, 1.0)
+"""queries a prediction that the live row may spend"""
 RECORD = ("dataset", "part", "way", "shot", "query", "tasks", "seed", "mean", "ci95")
 """what is kept of a meta-test's description; the rest is about heads that are not in the table"""
 MEANS = ("class-means",)
@@ -186,6 +190,8 @@ def make_rows(table: RealTable, run: Path | None, apis: Sequence[Remembered]) ->
     if len(apis) > 1:
         label = f"all {len(apis)}, each weighed by its answers about the support set"
         rows.append(Row(name="apis", label=label, heads=MEANS, trial=partial(together, apis), apis=apis))
+    if init is not None:
+        rows += [live(init, apis, learn=learn) for learn in (False, True)]
     return rows
 
 
@@ -247,6 +253,25 @@ def together(apis: Sequence[BlackBox], shot: int) -> Trial:
     return trial
 
 
+def live(init: Initialisation, apis: Sequence[Remembered], *, learn: bool) -> Row:
+    """The student first; APIs are asked about a share of the images, those that it is least sure of."""
+
+    def trial(shot: int) -> Trial:
+        def outcomes(episode: Episode) -> list[Outcome]:
+            classifier = FewShotClassifier(init, head="prototype", apis=apis, learn_from_answers=learn)
+            classifier.fit(episode.support, episode.support_labels)
+            told = [classifier.set_params(ask=share).answer(episode.query) for share in SHARES]
+            return [Outcome(_right(each.probabilities, episode), int(each.asked.sum())) for each in told]
+
+        return outcomes
+
+    how = "answers about some images help to judge the others" if learn else "each image judged by itself"
+    heads = tuple(f"ask {share:g}" for share in SHARES)
+    label = f"the student, then APIs where it is least sure; {how}"
+    name = "live" if learn else "live-alone"
+    return Row(name=name, label=label, heads=heads, trial=trial, apis=apis, weights=weights_digest(init))
+
+
 def _right(scores: Tensor, episode: Episode) -> float:
     return (scores.argmax(1) == episode.query_labels).float().mean().item()
 
@@ -265,7 +290,7 @@ def measure(
             asked = sum(outcome.asked for outcome in of_head) / (table.tasks * table.way * table.query)
             found = describe(protocol, summarise([outcome.right for outcome in of_head]))
             kept = {name: found[name] for name in RECORD}
-            results.append(kept | {"head": head, "inductive": True, "queries_per_prediction": round(asked, 4)})
+            results.append(kept | {"head": head, "queries_per_prediction": round(asked, 4)})
     return {
         "results": results,
         "apis": {api.spec.name: {"classes": api.spec.way, "answers on file": api.ledger.queries} for api in row.apis},

@@ -83,16 +83,21 @@ def _measures(table: ResultTable) -> tuple[list[str], list[list[str]]]:
 
 
 def _real(table: ResultTable) -> tuple[list[str], list[list[str]]]:
-    """What asking costs beside what it brings, and how much of the data set an API has seen under its own names."""
+    """What asking costs beside what it brings, and how many of the data set's classes an API has under their names."""
     shots = table.shots or [1, 5]
     rows = []
     for line in table.lines:
-        knows = "; ".join(cell["knows"] for cell in line.finished if cell["knows"])
-        results = [result for cell in line.finished for result in cell["results"]]
-        for head in line.heads or ["-"]:
-            asked = dict.fromkeys(f"{r['queries_per_prediction']:.3g}" for r in results if r["head"] == head)
-            values = [_text(line.value(head, shot)) for shot in shots]
-            rows.append([f"`{line.row}`", line.label, " / ".join(asked), head, *values, knows])
+        start = [f"`{line.row}`", line.label]
+        if not line.finished:
+            rows.append([*start, "", "-", *("-" for _ in shots), ""])
+        for cell in line.finished:
+            for head in dict.fromkeys(result["head"] for result in cell["results"]):
+                found = {result["shot"]: result for result in cell["results"] if result["head"] == head}
+                asked = dict.fromkeys(f"{result['queries_per_prediction']:.3g}" for result in found.values())
+                values = [
+                    Score(found[shot]["mean"], found[shot]["ci95"]).text if shot in found else "-" for shot in shots
+                ]
+                rows.append([*start, " / ".join(asked), head, *values, cell["knows"]])
     columns = [f"{shot}-shot" for shot in shots]
     return ["row", "what", "queries a prediction", "head", *columns, "classes known by name"], rows
 
