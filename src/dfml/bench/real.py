@@ -1,8 +1,7 @@
 """`dfml bench real`: what real APIs know of new classes, what a student heard of it, and what asking brings back.
 
 Every row is tested on the same tasks and, but for the row `live`, judges each image by itself. Answers about the data
-set's images go through ledgers in the folder of results, so that none is asked for twice and a run that was cut off goes
-on where it was.
+set's images go through ledgers in the folder of results: none is asked for twice, and a run that was cut off goes on.
 """
 
 import hashlib
