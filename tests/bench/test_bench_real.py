@@ -135,6 +135,11 @@ def test_a_class_is_known_by_its_whole_name(own, count):
     assert known(own, ["apple", "aquarium_fish", "lamp"]) == f"{count} of 3"
 
 
+def test_names_as_data_sets_write_them():
+    assert known(["Haemorhous cassinii (Cassin's Finch)"], ["098.Cassin_Finch", "006.Least_Auklet"]) == "1 of 2"
+    assert "ImageNet" in known(["tench"], ["n01440764", "n01855672"])
+
+
 def test_by_the_command_line(tiny_zoo, tmp_path, capsys):
     """A student learned from a zoo, on classes of glyphs that nobody saw."""
     run, out = str(tmp_path / "run"), tmp_path / "out"
