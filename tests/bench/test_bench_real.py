@@ -91,6 +91,9 @@ def test_every_row_says_what_it_cost_and_nothing_is_asked_twice(tmp_path):
 
 def test_a_finished_row_is_not_run_again(tmp_path):
     run_real(TABLE, [Asked("one")], folder=tmp_path, only=["random"])
+    (begun,) = read_tables(tmp_path)
+    assert [(line.row, len(line.finished)) for line in begun.lines] == [("random", 1), ("api:one", 0)]
+    assert markdown(begun).endswith("|  | - | - | - |  |")
     running = []
     run_real(TABLE, [Asked("one")], folder=tmp_path, on_task=lambda row, done: running.append(row))
     assert {row.partition(",")[0] for row in running} == {"api:one"}

@@ -43,7 +43,7 @@ MEANS = ("class-means",)
 NOTES = {
     "cifar-fs": "Networks trained on ImageNet or CIFAR-10 know many of these classes by name.",
     "mini-imagenet": "These are classes of ImageNet: networks trained on it have seen them, with these very images.",
-    "cub": "A network trained on birds knows this kind of class, and many of the species; one on ImageNet knows some.",
+    "cub": "A network trained on birds knows this kind of class, and most of the species; one on ImageNet few.",
 }
 
 
@@ -156,10 +156,11 @@ def run_real(
             Remembered(api, files.enter_context(Ledger(ledger_path(folder, api.spec.name), budget=budget)))
             for api, budget in ((api, least(budget_per_api, api.spec.terms.budget)) for api in apis)
         ]
-        cells = [(row, cell_of(table, row)) for row in choose(make_rows(table, run, behind), only)]
-        write_table(folder, content(table, cells))
+        cells = [(row, cell_of(table, row)) for row in make_rows(table, run, behind)]
+        chosen = choose([row for row, _ in cells], only)
+        write_table(folder, content(table, cells))  # whole, so that other rows can be run at another time
         for row, cell in cells:
-            if not results.finished(cell.stem):
+            if row in chosen and not results.finished(cell.stem):
                 results.keep(cell, measure(table, row, classes, data=data, on_task=on_task))
 
 
