@@ -15,7 +15,15 @@ from dfml.bench.results import load_table, read_json
 from dfml.bench.show import table_body
 
 HERE = Path(__file__).parent
-PAGES = ("README.md", "docs/queries.md", "docs/bidf-mkd.md", "docs/serving.md", "docs/bench.md", "docs/scale.md")
+PAGES = (
+    "README.md",
+    "docs/queries.md",
+    "docs/bidf-mkd.md",
+    "docs/serving.md",
+    "docs/bench.md",
+    "docs/scale.md",
+    "docs/real.md",
+)
 
 
 def found(names: list[str], *, head: str, shot: int) -> list[dict[str, Any]]:
@@ -220,8 +228,10 @@ def random_table() -> str:
 
 def bench_table(name: str) -> str:
     """A table of `dfml bench`, as far as its cells have come in."""
-    path = HERE / "bench" / "tables" / f"{name}.json"
-    return table_body(load_table(read_json(path), HERE / "bench")) if path.exists() else "n/a"
+    for folder in (HERE / "bench", HERE / "real"):
+        if (path := folder / "tables" / f"{name}.json").exists():
+            return table_body(load_table(read_json(path), folder))
+    return "n/a"
 
 
 TABLES = {

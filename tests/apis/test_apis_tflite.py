@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tflite_files
 import torch
-from tflite_files import FLOAT, INT8, UINT8
 
+import tflite_files
 from dfml.apis.blackbox import ApiSpec, innermost, rest
 from dfml.apis.loading import load_apis
 from dfml.apis.local.tflite import TfliteApi
 from dfml.apis.pixels import InputConfig
 from dfml.apis.scores import OutputConfig
 from dfml.errors import ConfigError
+from tflite_files import FLOAT, INT8, UINT8
 
 SPEC = ApiSpec(name="tiny", classes=("yes", "no", "who knows"), image=(3, 4, 4))
 

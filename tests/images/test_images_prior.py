@@ -33,7 +33,7 @@ def test_seeds_give_different_images_and_no_image_comes_twice():
     assert len(np.unique(images, axis=0)) == 600
 
 
-@pytest.mark.parametrize(("size", "channels"), [(8, 1), (28, 1), (32, 3), (33, 3), (84, 3)])
+@pytest.mark.parametrize(("size", "channels"), [(8, 1), (28, 1), (32, 3), (33, 3), (84, 3), (97, 1), (224, 3)])
 def test_any_size_and_channel_count(size, channels):
     images = prior(3, size=size, channels=channels, seed=0)
     assert images.dtype == torch.uint8
@@ -68,3 +68,29 @@ def test_the_images_are_as_bright_and_as_smooth_as_photographs():
 def test_hardly_any_image_is_blank():
     contrast = prior(1024, seed=2).float().flatten(1).std(1)
     assert (contrast < 3).float().mean() < 0.02
+
+
+def test_large_images_are_as_bright_as_colourful_and_as_smooth_as_small_ones():
+    """Drawn small and enlarged, they are other pictures of the same kind; made small again they are alike."""
+    small, large = (prior(CHUNK, seed=4, size=size).float() / 255 for size in (80, 160))
+    large = torch.nn.functional.avg_pool2d(large, 2)
+    for statistic in (
+        lambda x: x.mean(),
+        lambda x: x.flatten(1).std(1).mean(),
+        lambda x: (x - x.mean(1, keepdim=True)).square().mean().sqrt(),
+        lambda x: x.mean((-2, -1)).std(),
+        lambda x: (x[..., 1:] - x[..., :-1]).abs().mean(),
+    ):
+        assert statistic(large).item() == pytest.approx(statistic(small).item(), rel=0.25)
+
+
+def test_large_images_have_detail_of_their_own_size():
+    """Enlarging alone leaves neighbours in a row that lie on a line; grain does not."""
+    x = prior(32, seed=4, size=224).float()
+    bend = (x[..., 2:] - 2 * x[..., 1:-1] + x[..., :-2]).abs().mean((1, 2, 3))
+    assert (bend > 2).float().mean() > 0.5
+
+
+def test_a_large_image_does_not_depend_on_how_many_are_asked_for():
+    assert torch.equal(prior(2, seed=3, size=128), Prior(seed=3, size=128).images(0, CHUNK + 1)[:2])
+    assert not torch.equal(prior(2, seed=3, size=128), prior(2, seed=5, size=128))

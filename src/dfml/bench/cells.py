@@ -63,14 +63,15 @@ class Cell:
     @property
     def stem(self) -> str:
         """The name of the cell's file."""
-        return f"{self.row}-{_digest(self.config)}-{self.seed}"
+        return f"{self.row}-{digest(self.config)}-{self.seed}"
 
     @property
     def run_name(self) -> str:
         """The name of the run that learns; cells that measure the same run in several ways share it."""
         learned = {key: value for key, value in self.config.items() if key not in ("measure", "evaluation")}
-        return f"{self.method}-{_digest(learned)}-{self.seed}"
+        return f"{self.method}-{digest(learned)}-{self.seed}"
 
 
-def _digest(content: dict[str, Any]) -> str:
+def digest(content: dict[str, Any]) -> str:
+    """A short name for what is in a piece of plain JSON."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]

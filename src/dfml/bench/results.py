@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Protocol
 
 import dfml
-from dfml.bench.cells import Cell
 from dfml.errors import ArtifactError, ConfigError
 from dfml.evaluation.records import Evaluation, Score, mean_score, parse
 from dfml.files import write_whole
@@ -19,6 +18,19 @@ PAPERS_HEADS = ("finetune", "direct")
 """heads that the published values were measured under"""
 HEADS = ("finetune", "prototype", "prototype+finetune", "answers", "direct", "class-means")
 """the order in which they are shown"""
+
+
+class Kept(Protocol):
+    """What a result is kept under: its row, its seed, and all that decides it, of which its name is made."""
+
+    @property
+    def row(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def config(self) -> dict[str, Any]: ...
+    @property
+    def stem(self) -> str: ...
 
 
 class Results:
@@ -40,7 +52,7 @@ class Results:
         """A finished cell."""
         return read_json(self.path(stem))
 
-    def keep(self, cell: Cell, outcome: dict[str, Any]) -> None:
+    def keep(self, cell: Kept, outcome: dict[str, Any]) -> None:
         """Write a finished cell whole; one that is there already stays as it is."""
         if self.finished(cell.stem):
             return
@@ -58,9 +70,17 @@ class Results:
         write_whole(self.path(cell.stem), (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
         self.failure(cell.stem).unlink(missing_ok=True)
 
-    def keep_failure(self, cell: Cell, sentence: str) -> None:
+    def keep_failure(self, cell: Kept, sentence: str) -> None:
         self.failure(cell.stem).parent.mkdir(parents=True, exist_ok=True)
         self.failure(cell.stem).write_text(sentence + "\n")
+
+
+def write_table(folder: Path, content: Mapping[str, Any]) -> None:
+    """A table's content, in a file named by what it is."""
+    name = f"{content['scale']}-{content['dataset']}-{content['table'].replace(':', '-')}"
+    path = folder / "tables" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def code_version() -> str:
@@ -108,7 +128,7 @@ class Line:
     @property
     def heads(self) -> list[str]:
         present = {evaluation.head for evaluation in self.evaluations}
-        return sorted(present, key=lambda head: HEADS.index(head) if head in HEADS else len(HEADS))
+        return sorted(present, key=lambda head: (HEADS.index(head) if head in HEADS else len(HEADS), head))
 
     @property
     def shots(self) -> list[int]:

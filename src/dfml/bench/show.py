@@ -22,6 +22,8 @@ def cells_of(table: ResultTable) -> tuple[list[str], list[list[str]]]:
     """Titles and rows, as text."""
     if table.name == "fig:apiacc":
         return _accuracies(table)
+    if table.name == "real":
+        return _real(table)
     if any(line.measures for line in table.lines):
         return _measures(table)
     titles = ["row", "what", "queries an API", "head"]
@@ -78,6 +80,26 @@ def _measures(table: ResultTable) -> tuple[list[str], list[list[str]]]:
         means = [f"{line.measures[name]:.3f}" if name in line.measures else "-" for name in names]
         rows.append([f"`{line.row}`", line.label, *means, f"{len(line.finished)} of {line.expected}"])
     return ["row", "what", *names, "seeds"], rows
+
+
+def _real(table: ResultTable) -> tuple[list[str], list[list[str]]]:
+    """What asking costs beside what it brings, and how many of the data set's classes an API has under their names."""
+    shots = table.shots or [1, 5]
+    rows = []
+    for line in table.lines:
+        start = [f"`{line.row}`", line.label]
+        if not line.finished:
+            rows.append([*start, "", "-", *("-" for _ in shots), ""])
+        for cell in line.finished:
+            for head in dict.fromkeys(result["head"] for result in cell["results"]):
+                found = {result["shot"]: result for result in cell["results"] if result["head"] == head}
+                asked = dict.fromkeys(f"{result['queries_per_prediction']:.3g}" for result in found.values())
+                values = [
+                    Score(found[shot]["mean"], found[shot]["ci95"]).text if shot in found else "-" for shot in shots
+                ]
+                rows.append([*start, " / ".join(asked), head, *values, cell["knows"]])
+    columns = [f"{shot}-shot" for shot in shots]
+    return ["row", "what", "queries a prediction", "head", *columns, "classes known by name"], rows
 
 
 def write_latex(table: ResultTable, folder: Path) -> Path:

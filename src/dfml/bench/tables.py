@@ -1,6 +1,5 @@
 """A table is data: a list of rows, each row a cell for every seed. `catalogue` has the tables there are."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,9 +8,8 @@ from typing import Any
 from dfml.adaptation.heads import Head
 from dfml.bench.cells import ApiSelection, Cell, Evaluation
 from dfml.bench.published import published
-from dfml.bench.results import FORMAT
+from dfml.bench.results import FORMAT, write_table
 from dfml.bench.scales import Scale
-from dfml.files import write_whole
 from dfml.zoo.building import Scenario, ZooConfig
 
 SEEDLESS = ("best-api", "api-features", "zoo")
@@ -96,9 +94,7 @@ class Table:
 
     def save(self, folder: Path) -> None:
         """Written before the cells are run, so that the table can be drawn while they come in."""
-        path = folder / "tables" / f"{self.scale}-{self.dataset}-{self.name.replace(':', '-')}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, (json.dumps(self.content, indent=1, ensure_ascii=False) + "\n").encode())
+        write_table(folder, self.content)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`dfml bench TABLE`: a table or figure of the paper, run; `dfml bench show RESULTS`: what has come in so far."""
+"""`dfml bench TABLE`: a table or figure of the paper, run; `dfml bench real`: real APIs; `dfml bench show RESULTS`."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 def add(verbs: Any) -> None:
     bench = verbs.add_parser("bench", help="run a table or figure of the paper, or show the results")
-    bench.add_argument("table", metavar="TABLE|show", help="tab:ss, tab:ablation, fig:apinum, queries, ..., or show")
+    bench.add_argument(
+        "table", metavar="TABLE|real|show", help="tab:ss, tab:ablation, fig:apinum, queries, ..., real, or show"
+    )
     bench.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="show: the folder of results")
     bench.add_argument("--scale", default="smoke", choices=("smoke", "laptop", "paper"))
     bench.add_argument("--dataset", help="glyphs, cifar-fs, mini-imagenet or cub (default: the scale's)")
@@ -25,6 +27,16 @@ def add(verbs: Any) -> None:
     bench.add_argument("--zoos", type=Path, nargs="+", default=[], metavar="DIR", help="zoos to use where they fit")
     bench.add_argument("--work", type=Path, default=Path("bench-work"), metavar="DIR", help="for new zoos and runs")
     bench.add_argument("--workers", type=int, help="cells at once (default: one a core)")
+    real = bench.add_argument_group("real: what real APIs know of new classes, and what a student heard of it")
+    real.add_argument("--apis", type=Path, metavar="MANIFEST", help="the APIs, as for dfml learn")
+    real.add_argument("--only", action="append", metavar="NAME", help="one of its APIs; may be repeated")
+    real.add_argument("--run", type=Path, dest="run_folder", metavar="RUN", help="what was learned from them")
+    real.add_argument("--part", default="val", choices=("val", "test"), help="choose on val (default), report on test")
+    real.add_argument("--way", type=int, default=5)
+    real.add_argument("--shot", type=int, nargs="+", default=[1, 5])
+    real.add_argument("--tasks", type=int, default=300)
+    real.add_argument("--seed", type=int, default=0, help="which tasks are drawn")
+    real.add_argument("--budget-per-api", type=int, metavar="N", help="answers that an API may give in all")
     add_hardware(bench)
     add_engine(bench, "where cells run; with ray, every machine must see the same folders")
     bench.set_defaults(run=run, computes=True)
@@ -37,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         return show(args.results or Path("results"), args.out)
     if args.results is not None:
         raise ConfigError(f"dfml bench {args.table} takes no folder besides --out; did you mean `dfml bench show`?")
+    if args.table == "real":
+        return run_real_table(args)
     from dfml.bench.catalogue import make_table
     from dfml.bench.results import Results
     from dfml.bench.running import Place
@@ -58,6 +72,35 @@ def run(args: argparse.Namespace) -> int:
         )
     print_table(results.folder, table)
     return 1 if failed else 0
+
+
+def run_real_table(args: argparse.Namespace) -> int:
+    """Real APIs on the tasks of one data set."""
+    from dfml.apis.loading import load_apis
+    from dfml.bench.real import RealTable, run_real
+    from dfml.cli.drawing import progress_bars
+    from dfml.config import from_mapping
+    from dfml.errors import ConfigError
+
+    if args.apis is None:
+        raise ConfigError("dfml bench real asks real APIs; name their manifest: --apis apis.toml")
+    told = {"dataset": args.dataset or "glyphs", "shots": sorted(set(args.shot))}
+    told |= {name: getattr(args, name) for name in ("part", "way", "tasks", "seed")}
+    table = from_mapping(RealTable, told, where="dfml bench real")
+    apis, folder = load_apis(args.apis, only=args.only), args.out or Path("results")
+    with progress_bars() as bars:
+        running: dict[str, Any] = {}
+
+        def show_task(what: str, done: int) -> None:
+            if what not in running:
+                running[what] = bars.add_task(what, total=table.tasks)
+            bars.update(running[what], completed=done)
+
+        run_real(
+            table, apis, folder=folder, run=args.run_folder, data=args.data, only=args.rows,
+            budget_per_api=args.budget_per_api, on_task=show_task,
+        )  # fmt: skip
+    return show(folder, None)
 
 
 def run_table(
