@@ -1,15 +1,18 @@
 """The product's file: it comes back as it went, and anything else is refused in one sentence."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from dfml.errors import ArtifactError
+from dfml.files import save_tensors
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
+from dfml.rng import stream
 
 
 @pytest.fixture
@@ -78,3 +81,20 @@ def test_a_spoilt_file_gets_one_sentence(init, tmp_path, spoil, complaint):
 def test_a_file_that_cannot_be_written_is_explained(init, tmp_path):
     with pytest.raises(ArtifactError, match="cannot write"):
         init.save(tmp_path / "nowhere" / "init.safetensors")
+
+
+def test_a_file_of_the_first_versions_is_read(tmp_path):
+    """They called what a student expects its APIs to answer `voices`, and counted answers instead of weighing them."""
+    spec = NetSpec(width=4, size=16, way=2)
+    init = Initialisation(Net(spec).init(stream(0)), spec)
+    heads = {
+        "weight": torch.zeros(6, 4),
+        "bias": torch.zeros(6),
+        "centre": torch.zeros(4),
+        "mean": torch.ones(2, 3) / 3,
+    }
+    tensors = {f"params.{name}": p for name, p in init.params.items()} | {f"voices.{n}": t for n, t in heads.items()}
+    save_tensors(tmp_path / "init.safetensors", tensors, kind="initialisation", version=1, about={"net": asdict(spec)})
+    read = Initialisation.load(tmp_path)
+    assert read.expected is not None
+    assert not read.expected.weighed

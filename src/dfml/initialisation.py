@@ -68,6 +68,7 @@ class Initialisation:
         groups: dict[str, dict[str, Tensor]] = {"params": {}, "statistics": {}, "expected": {}}
         for name, tensor in tensors.items():
             group, _, rest = name.partition(".")
+            group = "expected" if group == "voices" else group  # as the first versions called it
             if group not in groups:
                 raise ArtifactError(
                     f"{path} has the extra tensor {name!r}, which no initialisation holds; make it anew"
