@@ -52,8 +52,8 @@ def test_a_budget_lowers_the_number_of_images(apis, tmp_path, budget, per_api, e
         ([], {"budget_per_api": 70_000}, 5000, 8944),
         (["queries=1000"], {"budget_per_api": 4000}, 1000, 4000),
         (["queries=9000", "distil.steps=50"], {}, 9000, 50),
-        (["own_images=7000"], {}, 7000, 10583),
-        (["own_images=200"], {}, 1000, 4000),
+        (["own_images=7000"], {}, 8000, 11314),
+        (["own_images=200"], {}, 1200, 4382),
         (["own_images=200"], {"budget_per_api": 100}, 100, 1265),
     ],
 )

@@ -57,7 +57,7 @@ class ChorusConfig:
     """Everything; each field is a `--set group.key=value`."""
 
     queries: int = 0
-    """images every API is asked about; a smaller budget lowers it. 0: 1,000, or what a budget pays for up to 5,000"""
+    """images every API is asked about; a smaller budget lowers it. 0: 1,000 besides the user's own, or what a budget pays for up to 5,000"""
     own_images: int = 0
     """pictures of the user's own, which are asked about first; follows from what `learn` is given"""
     net: MetaModelConfig = MetaModelConfig()
@@ -72,7 +72,8 @@ def plan(
 ) -> ChorusConfig:
     """As many images as the budget pays for at every API, and as many updates as suit them."""
     limited = budget is not None or budget_per_api is not None
-    bounds = [config.queries or max(MOST if limited else USUAL, config.own_images)]
+    usual = config.own_images + USUAL
+    bounds = [config.queries or (max(MOST, usual) if limited else usual)]
     if budget is not None:
         bounds.append(budget // len(specs))
     if budget_per_api is not None:
