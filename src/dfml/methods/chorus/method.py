@@ -57,7 +57,8 @@ class ChorusConfig:
     """Everything; each field is a `--set group.key=value`."""
 
     queries: int = 0
-    """images every API is asked about; a smaller budget lowers it. 0: 1,000 besides the user's own, or what a budget pays for up to 5,000"""
+    """images every API is asked about; a smaller budget lowers it. 0: 1,000 besides the user's own, or what a budget
+    pays for, up to 5,000"""
     own_images: int = 0
     """pictures of the user's own, which are asked about first; follows from what `learn` is given"""
     net: MetaModelConfig = MetaModelConfig()
