@@ -1,7 +1,11 @@
 """Turn black-box image-classification APIs into a few-shot learner, without any data."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":
+    raise ImportError("dfml runs on Linux and macOS: it locks run folders in their way; use WSL here")
 
 __version__ = "0.1.0"
 

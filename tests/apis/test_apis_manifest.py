@@ -58,6 +58,8 @@ GOOD = "classes = ['a', 'b']\nimage = [3, 32, 32]\n"
         (f"[apis.x]\n{GOOD}protocol = 'telepathy'", "'telepathy' is not one of"),
         (f"[api.x]\n{GOOD}", r"unknown table \[api\]; did you mean 'apis'"),
         ("[apis.x", "not valid TOML"),
+        (f"[[apis]]\n{GOOD}", r"apis should be written as \[apis.birds\], one table an API"),
+        (f"defaults = 3\n[apis.x]\n{GOOD}", r"defaults should be written as \[defaults\], a table"),
     ],
 )
 def test_a_wrong_manifest_gets_one_sentence(tmp_path, text, complaint):

@@ -1,10 +1,11 @@
 """What a run folder tells, read back from files written by hand."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from dfml.evaluation.records import Score, mean_score
+from dfml.evaluation.records import Evaluation, Score, mean_score
 from dfml.report.story import is_run, read_run
 
 RESULT = {"dataset": "glyphs", "part": "test", "way": 5, "shot": 1, "tasks": 9, "head": "prototype", "centre": True}
@@ -60,7 +61,7 @@ def test_evaluations_are_found_under_any_name_and_once(run):
         (1, "prototype, centred", "40.0 ± 0.5"),
         (5, "prototype, centred", "50.0 ± 0.7"),
     ]
-    assert run.best.shot == 5
+    assert run.headline.shot == 5
 
 
 def test_an_unfinished_run_says_so(run, tmp_path):
@@ -73,3 +74,12 @@ def test_scores():
     assert mean_score([Score(40, 0.4), Score(44, 0.6)]) == Score(42, 0.5)
     assert Score(10, 3).apart(Score(20, 4)) == pytest.approx(-2)  # 10 below, and 3-4-5
     assert Score(10, 0).apart(Score(20, 0)) == 0
+
+
+def test_the_headline_is_not_the_best_of_several(run):
+    def found(part, shot, head, mean):
+        return Evaluation("glyphs", part, 5, shot, 10, head, Score(mean, 1.0))
+
+    lucky, product = found("test", 5, "prototype", 90.0), found("test", 5, "prototype, frozen statistics", 60.0)
+    chosen = replace(run, evaluations=(found("val", 5, "prototype", 99.0), lucky, product)).headline
+    assert chosen == product

@@ -154,6 +154,10 @@ def read_manifest(path: Path) -> Manifest:
         if key not in ("defaults", "apis", "zoo"):
             raise ConfigError(f"{path}: unknown table [{key}]; {nearest(key, ('defaults', 'apis', 'zoo'))}")
     defaults, apis = tables.get("defaults", {}), tables.get("apis", {})
+    if not isinstance(apis, dict) or not isinstance(defaults, dict):
+        wrong = "apis" if not isinstance(apis, dict) else "defaults"
+        meant = "[apis.birds], one table an API" if wrong == "apis" else "[defaults], a table of keys"
+        raise ConfigError(f"{path}: {wrong} should be written as {meant}, not as a list or a value")
     if not apis:
         raise ConfigError(f"{path} names no API; add a table such as [apis.birds]")
     entries = {}
