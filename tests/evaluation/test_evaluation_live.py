@@ -7,7 +7,7 @@ import torch
 
 from dfml.apis.ledger import spending
 from dfml.cli import main
-from dfml.evaluation.live import calibration_error
+from dfml.evaluation.live import calibration_error, reliability
 from dfml.evaluation.records import parse
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
@@ -18,7 +18,9 @@ from dfml.rng import stream
 def test_a_calibration_error_is_the_mean_gap_between_word_and_truth():
     said = torch.tensor([0.95, 0.95, 0.55, 0.55, 0.55, 0.55])
     right = torch.tensor([True, False, True, True, False, False])
-    assert calibration_error(said, right) == pytest.approx((2 * 0.45 + 4 * 0.05) / 6, abs=1e-6)
+    bins = reliability(said, right)
+    assert [value for row in bins for value in row] == pytest.approx([0.55, 0.5, 4, 0.95, 0.5, 2], abs=1e-6)
+    assert calibration_error(bins) == pytest.approx((2 * 0.45 + 4 * 0.05) / 6, abs=1e-6)
 
 
 def test_the_curve_says_what_it_measured_and_pays_for_no_answer_twice(tiny_zoo, tmp_path, capsys):

@@ -65,18 +65,16 @@ def accuracy_against_asking(
     return [_result(protocol, share, tally, apis, head) for share, tally in tallies.items()]
 
 
-def calibration_error(said: torch.Tensor, right: torch.Tensor) -> float:
-    """The expected calibration error: how far the probability (n,) of a prediction is from the chance that it is right.
-
-    Predictions are put into ten bins by their probability; the gaps between its mean and the fraction that is right are
-    averaged, each bin weighing as many as it holds.
-    """
+def reliability(said: torch.Tensor, right: torch.Tensor) -> list[tuple[float, float, int]]:
+    """Predictions (n,) in ten bins by their probability: its mean, the fraction that is right, and how many they are."""
     bins = (said * BINS).long().clamp_max(BINS - 1)
-    gaps = [
-        abs(float(said[bins == b].mean() - right[bins == b].float().mean())) * int((bins == b).sum())
-        for b in bins.unique().tolist()
-    ]
-    return sum(gaps) / len(said)
+    groups = [bins == b for b in bins.unique().tolist()]
+    return [(float(said[own].mean()), float(right[own].float().mean()), int(own.sum())) for own in groups]
+
+
+def calibration_error(bins: Sequence[tuple[float, float, int]]) -> float:
+    """The expected calibration error: the mean gap between word and truth, each bin weighing as many as it holds."""
+    return sum(abs(said - right) * count for said, right, count in bins) / sum(count for _, _, count in bins)
 
 
 @contextmanager
@@ -94,13 +92,14 @@ def _result(
     protocol: TaskProtocol, share: float, tally: _Tally, apis: Sequence[Metered], head: Head | None
 ) -> dict[str, Any]:
     prices = [api.spec.terms.price for api in apis if api.spec.terms.price]
-    asked = tally.queries / tally.images
+    asked, bins = tally.queries / tally.images, reliability(torch.cat(tally.said), torch.cat(tally.right))
     return {
         **describe(protocol, summarise(tally.fractions)),
         "head": head or "default",
         "ask_share": share,
         "queries_per_prediction": round(asked, 4),
-        "calibration_error": round(calibration_error(torch.cat(tally.said), torch.cat(tally.right)), 4),
+        "calibration_error": round(calibration_error(bins), 4),
+        "reliability": [[round(said, 4), round(right, 4), count] for said, right, count in bins],
         "apis": [api.spec.name for api in apis],
         **({"usd_per_1000_predictions": round(asked * sum(prices) / len(prices), 4)} if prices else {}),
     }

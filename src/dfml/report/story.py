@@ -65,8 +65,8 @@ class RunStory:
     def headline(self) -> Evaluation | None:
         """The accuracy that stands on top: the product's on test classes where there is one, never the best of several.
 
-        It is chosen by what was measured, not by what came out: test before validation, the product's protocol before the
-        field's, no queries before some, more shots before fewer; of those the first.
+        It is chosen by what was measured, not by what came out: test before validation, the product's protocol before
+        the field's, no queries before some, more shots before fewer; of those the first.
         """
 
         def rank(e: Evaluation) -> tuple[bool, bool, bool, int]:
