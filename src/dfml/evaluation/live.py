@@ -66,7 +66,7 @@ def accuracy_against_asking(
 
 
 def reliability(said: torch.Tensor, right: torch.Tensor) -> list[tuple[float, float, int]]:
-    """Predictions (n,) in ten bins by their probability: its mean, the fraction that is right, and how many they are."""
+    """Predictions (n,) in ten bins by their probability: its mean, the fraction that is right, and how many."""
     bins = (said * BINS).long().clamp_max(BINS - 1)
     groups = [bins == b for b in bins.unique().tolist()]
     return [(float(said[own].mean()), float(right[own].float().mean()), int(own.sum())) for own in groups]
