@@ -1,30 +1,34 @@
-"""One HTTP exchange with an untrusted server: it ends in time, is not too large, and stays with that server."""
+"""One HTTP exchange with an untrusted server: it ends in time, is not too large, and stays with that server.
+
+urllib3 speaks HTTP, TLS and to proxies; the policy is ours.
+"""
 
 import re
-import ssl
 import threading
 import time
-import weakref
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from dfml.apis.remote.connection import Connection
+from urllib3 import BaseHTTPResponse, HTTPResponse, Retry
+from urllib3.exceptions import ClosedPoolError, EmptyPoolError, HTTPError
+
+from dfml.apis.remote.deadline import Reached, exchange
+from dfml.apis.remote.failures import OutOfTime, failure, refused_by_proxy
 from dfml.apis.remote.reading import shown
-from dfml.apis.remote.responses import MAX_BYTES, Response, read_response
-from dfml.errors import ConfigError, Garbled, Refused, Unreachable
+from dfml.apis.remote.routes import Route, find_route
+from dfml.errors import ConfigError, Garbled, Refused
 
 MAX_REDIRECTS = 3
-KEEP_ALIVE = 4.0
-"""seconds an idle connection is kept: less than the 5 after which common servers close theirs"""
-AT_ONCE = 1 << 19
-"""bytes of a body that is cheaper to copy than to send by itself"""
-CONNECTIONS = 64
-"""to one server at once"""
+MAX_BYTES = 16 << 20
+"""of a body, as it comes and when decompressed"""
+_PIECE = 1 << 16
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e\x80-\xff]*")
 _TARGET = re.compile(r"[\x21-\x7e]+")
+_OURS = ("content-length", "transfer-encoding")
+"""what nobody else may say of a body"""
+_ONCE = Retry(False)
 
 
 @dataclass(frozen=True)
@@ -54,15 +58,15 @@ class Host:
 
     def __init__(self, origin: str) -> None:
         self.origin, self.knows = origin, dict[str, Any]()
-        self._idle: list[Connection] = []
-        self._lock, self._room = threading.Lock(), threading.BoundedSemaphore(CONNECTIONS)
-        weakref.finalize(self, _close, self._idle)  # also where `close` is not called
+        self._lock, self._route = threading.Lock(), None
+
+    _route: Route | None
 
     def send(self, message: HttpRequest, *, seconds: float) -> HttpResponse:
         """One exchange; it ends within `seconds`, however slowly bytes drip in. No redirect leads to another host."""
         ends = time.monotonic() + seconds
         for _ in range(MAX_REDIRECTS + 1):
-            reply = self._exchange(message, ends)
+            reply = self._exchange(message, ends, seconds)
             if reply.status not in (301, 302, 303, 307, 308) or "location" not in reply.headers:
                 return reply
             target = urljoin(message.url, reply.headers["location"])
@@ -77,16 +81,21 @@ class Host:
         raise Refused(f"{self.origin} redirects in circles; correct the address")
 
     def check_connection(self, *, seconds: float) -> None:
-        """Return if the server lets us connect; else `Unreachable`. Nothing is sent."""
+        """Return if the server lets us connect; else `Unreachable`, or `Refused` for good. Nothing is sent."""
+        exchange.knocks = True
         try:
-            self._connection(time.monotonic() + seconds).close()
-        except TimeoutError:
-            raise Unreachable(f"{self.origin} did not answer in time") from None
+            self._exchange(HttpRequest("GET", self.origin + "/"), time.monotonic() + seconds, seconds)
+        except Reached:
+            pass
+        finally:
+            exchange.knocks = False
 
     def close(self) -> None:
         """Close idle connections; the next exchange opens new ones."""
         with self._lock:
-            _close(self._idle)
+            route, self._route = self._route, None
+        if route is not None:
+            route.pool.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"origin": self.origin}
@@ -94,70 +103,71 @@ class Host:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["origin"])  # type: ignore[misc]  # connections stay in their process
 
-    def _exchange(self, message: HttpRequest, ends: float) -> HttpResponse:
-        head = self._head(message)
-        if not self._room.acquire(timeout=max(0.0, ends - time.monotonic())):
-            raise Unreachable(f"{self.origin} did not answer in time")
+    def _exchange(self, message: HttpRequest, ends: float, seconds: float) -> HttpResponse:
+        headers = self._headers(message)
+        response: BaseHTTPResponse | None = None
+        route = self._way()
+        exchange.ends = ends
         try:
-            response = self._answer(head, message, ends)
-        except TimeoutError:
-            raise Unreachable(f"{self.origin} did not answer in time") from None
-        except OSError as error:
-            raise Unreachable(f"{self.origin} broke the connection off ({_why(error)})") from None
+            response = self._answer(route, message, headers)
+            if response.status == 407 and route.proxy is not None:
+                raise refused_by_proxy(407, route.proxy, self.origin)
+            return HttpResponse(response.status, _small(response), _body(response))
+        except ClosedPoolError:  # by another thread, before anything was sent
+            return self._exchange(message, ends, seconds)
+        except (HTTPError, OSError) as error:
+            if time.monotonic() >= ends or isinstance(error, EmptyPoolError):
+                raise OutOfTime(f"{self.origin} did not answer in time, that is within {seconds:g} s") from None
+            told = failure(error, origin=self.origin, proxy=route.proxy, begun=response is not None)
+            raise told from None
         finally:
-            self._room.release()
-        return HttpResponse(response.status, response.headers, _plain(response.body, response.headers))
+            exchange.ends = 0.0
+            if response is not None:
+                if not response.closed:  # not read to its end
+                    response.close()
+                response.release_conn()
 
-    def _answer(self, head: str, message: HttpRequest, ends: float) -> Response:
-        """Send, receive, and keep the connection if it is still good."""
-        connection = self._connection(ends)
-        try:
-            target = message.url if connection.through_proxy else _path(message.url)
-            start = f"{message.method} {target} HTTP/1.1\r\n".encode("ascii")
-            greeting = connection.greeting if connection.through_proxy else b""
-            top = start + greeting + head.encode("latin-1")
-            connection.send(*((top, message.body) if len(message.body) > AT_ONCE else (top + message.body,)))
-            response = read_response(connection.receive)
-        except BaseException:
-            connection.close()
-            raise
-        if response.reusable:
-            connection.used = time.monotonic()
-            with self._lock:
-                self._idle.append(connection)
-        else:
-            connection.close()
-        return response
+    def _answer(self, route: Route, message: HttpRequest, headers: dict[str, str]) -> BaseHTTPResponse:
+        """Send; what comes back is still to be read."""
+        left = exchange.left()
+        return route.pool.urlopen(
+            message.method,
+            message.url if route.forwards else _path(message.url),
+            body=None if message.method == "GET" else message.body,
+            headers=headers,
+            retries=_ONCE,
+            redirect=False,
+            assert_same_host=False,
+            timeout=left,
+            pool_timeout=left,  # type: ignore[arg-type]
+            preload_content=False,
+        )
 
-    def _connection(self, ends: float) -> Connection:
-        """The connection that was used last, if it is still open, or a new one."""
-        while True:
-            with self._lock:
-                connection = self._idle.pop() if self._idle else None
-            if connection is None:
-                break
-            if time.monotonic() - connection.used < KEEP_ALIVE and not connection.stale:
-                connection.ends = ends
-                return connection
-            connection.close()
-        try:
-            return Connection(self.origin, ends)
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise Unreachable(f"{self.origin} cannot be reached ({_why(error)})") from None
+    def _way(self) -> Route:
+        with self._lock:
+            if self._route is None:
+                self._route = find_route(self.origin)
+            return self._route
 
-    def _head(self, message: HttpRequest) -> str:
-        """All headers, and the empty line."""
-        headers = {"Host": urlsplit(self.origin).netloc, "User-Agent": "dfml", "Accept": "application/json"}
-        headers |= {"Accept-Encoding": "identity", **message.headers}
-        if message.method != "GET":
-            headers["Content-Length"] = str(len(message.body))
+    def _headers(self, message: HttpRequest) -> dict[str, str]:
+        """All headers, the message's own before ours."""
+        ours = {"Host": urlsplit(self.origin).netloc, "User-Agent": "dfml", "Accept": "application/json"}
+        headers = merged(ours, {"Accept-Encoding": "identity"}, message.headers)
+        headers = {name: value for name, value in headers.items() if name.lower() not in _OURS}
         lines = [f"{name}: {value}" for name, value in headers.items()]
         if not _TARGET.fullmatch(message.url) or not all(_HEADER.fullmatch(line) for line in lines):
             # What is wrong may be a secret, so it is not repeated.
             raise ConfigError(f"{self.origin}: a header or the address has characters that HTTP forbids")
-        return "\r\n".join([*lines, "", ""])
+        return headers
+
+
+def merged(*groups: Mapping[str, str]) -> dict[str, str]:
+    """Headers of which the later win over the earlier, however their names are written."""
+    headers: dict[str, tuple[str, str]] = {}
+    for group in groups:
+        for name, value in group.items():
+            headers[name.lower()] = name, value
+    return dict(headers.values())
 
 
 def origin_of(url: str) -> str:
@@ -180,29 +190,25 @@ def _path(url: str) -> str:
     return (parts.path or "/") + f"?{parts.query}" * bool(parts.query)
 
 
-def _close(connections: list[Connection]) -> None:
-    while connections:
-        connections.pop().close()
+def _small(response: BaseHTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.headers.items()}
 
 
-def _why(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {shown(error.verify_message, 100)}"
-    return shown(error.strerror or str(error), 100)
-
-
-def _plain(body: bytes, headers: Mapping[str, str]) -> bytes:
-    """The body without compression, or `Garbled` as soon as that is too large."""
-    encoding = headers.get("content-encoding", "identity").strip().lower()
-    if encoding in ("", "identity"):
-        return body
-    if encoding not in ("gzip", "deflate"):
-        raise Garbled(f"its answer is compressed as {shown(encoding, 40)}, though that was not asked for")
-    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either format, by its header
-    try:
-        plain = unpack.decompress(body, MAX_BYTES + 1)
-    except zlib.error:
-        raise Garbled("its answer cannot be decompressed") from None
-    if len(plain) > MAX_BYTES or not unpack.eof:
-        raise Garbled(f"its answer is cut off or larger than {MAX_BYTES >> 20} MB when decompressed")
-    return plain
+def _body(response: BaseHTTPResponse) -> bytes:
+    """The body without compression, or `Garbled` as soon as it is too large."""
+    codings = [word.strip() for word in response.headers.get("content-encoding", "").lower().split(",")]
+    for coding in codings:
+        if coding not in ("", "identity", *HTTPResponse.CONTENT_DECODERS):
+            raise Garbled(f"its answer is compressed as {shown(coding, 40)}, though that was not asked for")
+    parts, size = list[bytes](), getattr(response, "length_remaining", None) or 0
+    if size <= MAX_BYTES:
+        size = 0
+        while part := response.read1(_PIECE):
+            parts.append(part)
+            size += len(part)
+            if size > MAX_BYTES:
+                break
+    if size > MAX_BYTES:
+        when = " when decompressed" if codings != [""] else ""
+        raise Garbled(f"its answer is larger than {MAX_BYTES >> 20} MB{when}")
+    return b"".join(parts)
