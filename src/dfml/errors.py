@@ -16,11 +16,16 @@ DfmlError
 
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 SHOWN = 200
 """letters of a stranger's text that a sentence repeats"""
+_BEYOND = 8192
+"""letters after the last shown one that are looked at for secrets that begin before it"""
+_blot: ContextVar[Callable[[str], str]] = ContextVar("_blot", default=str)
 
 
 class DfmlError(Exception):
@@ -81,11 +86,22 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def shown(value: Any, most: int = SHOWN) -> str:
     """A stranger's text on one line: short, printable, and without what could move a cursor."""
     if isinstance(value, bytes):
-        value = value[: 8 * most].decode("utf-8", "replace")
+        value = value[: 8 * most + _BEYOND].decode("utf-8", "replace")
     try:
         text = value if isinstance(value, str) else json.dumps(value)
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
+    text = _blot.get()(text[: 8 * most + _BEYOND])
     text = "".join(letter if letter.isprintable() else " " for letter in text[: 8 * most])
     text = " ".join(text.encode("utf-8", "replace").decode().split())
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+@contextmanager
+def blotting(redact: Callable[[str], str]) -> Iterator[None]:
+    """Let `shown` blot out secrets before it cuts: half a secret would not be known for one."""
+    before = _blot.set(redact)
+    try:
+        yield
+    finally:
+        _blot.reset(before)

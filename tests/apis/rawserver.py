@@ -28,8 +28,7 @@ def raw_server(play: Play, *, wrap: Callable[[socket.socket], socket.socket] | N
     server, threads, wires = Raw(listener.getsockname()[1]), list[threading.Thread](), list[socket.socket]()
 
     def serve(wire: socket.socket) -> None:
-        with contextlib.suppress(OSError), wire:
-            wire = wrap(wire) if wrap else wire
+        with contextlib.suppress(OSError), wire, wrap(wire) if wrap else wire as wire:
             wires.append(wire)
             while data := head(wire):
                 server.requests.append(data)

@@ -416,6 +416,89 @@ def test_threads_that_wait_wake_up_when_the_api_is_closed(tmp_path, images):
         timer.join()
 
 
+@pytest.mark.parametrize("form", ["", "input.form = 'json'"])
+@pytest.mark.parametrize(
+    "said", [b"no HTTP at all", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"HTTP/1.1 x\r\n\r\n"]
+)
+def test_what_is_no_http_is_asked_for_again_four_times_at_most(tmp_path, images, form, said):
+    """It may have been paid for; docs/endpoints.md promises it, whatever forms the protocol has."""
+
+    def respond(request):
+        request.handler.wfile.write(said)
+
+    with serving(respond) as server:
+        with pytest.raises(Garbled, match=r"zoo: its answer is (no HTTP|cut off)"):
+            load(tmp_path, server.url, "inference_v2", form)(images)
+        assert len(server.requests) == 1 + 4
+
+
+def test_forms_add_no_tries(tmp_path, images):
+    with serving(fixed(503)) as server:
+        with pytest.raises(Unreachable):
+            load(tmp_path, server.url, "inference_v2", "limits.retries = 6")(images)
+        assert len(server.requests) == 1 + 6
+
+
+def test_an_api_can_be_asked_again_after_it_was_closed_or_interrupted(tmp_path, images):
+    """As an object that is passed to two runs, of which the first ends with Ctrl-C."""
+    interrupt = [True]
+
+    def respond(request):
+        if interrupt[0]:
+            return 429, {"Retry-After": "60"}, b""
+        return v2(request)
+
+    with serving(respond) as server:
+        api = load(tmp_path, server.url, "inference_v2")
+        timer = threading.Timer(0.2, api.close)
+        timer.start()
+        with pytest.raises(Unreachable, match="stopped"):
+            api(images)
+        timer.join()
+        interrupt[0] = False
+        api.gate._paused_until = 0.0
+        np.testing.assert_allclose(api(images), model(images.numpy()), atol=1e-6)
+
+
+def test_a_refusal_to_serve_says_until_when(tmp_path, images):
+    with serving(fixed(429, {"Retry-After": "3600"}, {"error": "quota"})) as server:
+        api = load(tmp_path, server.url, "inference_v2")
+        when = r"it answered 429: quota \(it asks us to come back in 3,600 s, at [-\d]{10} [:\d]{8}\); limits.patience"
+        with pytest.raises(RateLimited, match=when):
+            api(images)
+    with serving(fixed(429)) as server:
+        api = load(tmp_path, server.url, "inference_v2", "limits.patience = 0.05")
+        with pytest.raises(RateLimited, match=r"429 \(it does not say until when\); limits.patience is 0.05 s"):
+            api(images)
+
+
+def test_a_limit_that_was_too_short_is_named(tmp_path, images):
+    with serving(lambda request: time.sleep(1.0)) as server:
+        api = load(tmp_path, server.url, "inference_v2", "limits.timeout = 0.3", "limits.retries = 0")
+        with pytest.raises(Unreachable, match=r"within 0.3 s; if it needs longer, raise limits.timeout"):
+            api(images)
+
+
+def test_a_users_header_replaces_ours_however_it_is_written(tmp_path, images):
+    with serving(v2) as server:
+        load(tmp_path, server.url, "inference_v2", "headers.content-type = 'application/x-own'")(images)
+        raw = [name.lower() for name in server.requests[0].handler.headers]
+        assert raw.count("content-type") == 1
+        assert server.requests[0].headers["content-type"] == "application/x-own"
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_secret_is_blotted_out_before_a_sentence_is_cut(tmp_path, images, monkeypatch, status):
+    """Whatever part of an echoed secret a cut would leave over."""
+    monkeypatch.setenv("TOKEN", "sesame-open-now")
+    for padding in range(170, 200):
+        with serving(fixed(status, (), b"x" * padding + b" sesame-open-now")) as server:
+            lines = ("headers.X-Key = '${TOKEN}'", "limits.retries = 0", "input.form = 'json'")
+            with pytest.raises((Refused, Garbled)) as caught:
+                load(tmp_path, server.url, "inference_v2", *lines)(images)
+        assert "ses" not in str(caught.value)
+
+
 SELF_SIGNED = """
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgXNcUXXx2ccfWDxYf

@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, gather, prepare
-from dfml.apis.remote.host import Host, HttpRequest, HttpResponse
+from dfml.apis.remote.failures import OutOfTime
+from dfml.apis.remote.host import Host, HttpRequest, HttpResponse, merged
 from dfml.apis.remote.limits import Limits
-from dfml.apis.remote.patience import AskedToWait, Attempt, Gate, NotSent, TooLarge, judge
+from dfml.apis.remote.patience import Attempt, Gate, NotSent, TooLarge, judge
+from dfml.apis.remote.reading import blotting
 from dfml.apis.remote.secrets import Redactor, Secret
 from dfml.apis.scores import OutputConfig, Scores, probabilities
 from dfml.errors import ApiError, BadAnswer, ConfigError, Garbled, RateLimited, Refused, Unreachable
@@ -89,6 +91,7 @@ class RemoteApi:
         ready = prepare(self.spec, images).detach()
         waiting, running = deque([range(len(ready))] if len(ready) else []), dict[Future[Tensor], range]()
         failure: BaseException | None = None
+        stopped = self.gate.begin()
         pool = ThreadPoolExecutor(self.limits.concurrency, f"dfml {self.spec.name}")
         try:
             while (waiting and failure is None) or running:
@@ -97,7 +100,7 @@ class RemoteApi:
                 room = 2 * self.limits.concurrency if self._proven.is_set() else 1
                 while waiting and failure is None and len(running) < room:
                     rows = _cut(waiting, self.images_per_request)
-                    running[pool.submit(self._ask, ready[rows.start : rows.stop])] = rows
+                    running[pool.submit(self._ask, ready[rows.start : rows.stop], stopped)] = rows
                 answered, answers = list[int](), list[Tensor]()
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     rows, error = running.pop(future), future.exception()
@@ -127,10 +130,10 @@ class RemoteApi:
         return self.limits.rate
 
     def reach(self) -> None:
-        """Return if there is a server at all, else `Unreachable`. Nothing is sent, so it costs no query."""
+        """Return if there is a server at all, else `ApiError`. Nothing is sent, so it costs no query."""
         try:
             self.host.check_connection(seconds=min(self.limits.timeout, 10.0))
-        except Unreachable as error:
+        except ApiError as error:
             raise self._named(error) from None
 
     def rest(self) -> None:
@@ -138,7 +141,7 @@ class RemoteApi:
         self.host.close()
 
     def close(self) -> None:
-        """End all waiting and give the connections back, because the run ends."""
+        """End all waiting and give the connections back, because the run ends; another may follow."""
         self.gate.stop()
         self.host.close()
 
@@ -148,13 +151,15 @@ class RemoteApi:
     def __setstate__(self, state: dict[str, Any]) -> None:  # what it has learned of the server stays in its process
         self.__dict__.update(state, gate=Gate(state["limits"]), last_scores=None, _proven=threading.Event())
 
-    def _ask(self, images: Tensor) -> Tensor:
+    def _ask(self, images: Tensor, stopped: threading.Event) -> Tensor:
         """Probabilities (n, k) for images that fit into one request."""
+        attempt = Attempt(stopped)
         try:
             known = (
                 self.host.knows.get(type(self.format).__name__) if len(self.format.forms) > 1 else self.format.forms[0]
             )
-            answer = self._persist(images, known) if known else self._discover(images)
+            with blotting(self._redact):
+                answer = self._persist(images, known, attempt) if known else self._discover(images, attempt)
         except ApiError as error:
             raise self._named(error) from None
         except ConfigError as error:
@@ -162,48 +167,57 @@ class RemoteApi:
         self._proven.set()
         return answer
 
-    def _discover(self, images: Tensor) -> Tensor:
-        """Try the format's forms, best first, and remember for all APIs of the server which one it understands."""
+    def _discover(self, images: Tensor, attempt: Attempt) -> Tensor:
+        """Try the format's forms, best first, and remember for all APIs of the server which one it understands.
+
+        What is tried in vain counts like any other try, so that no server is asked more often for having forms.
+        """
         *uncertain, last = self.format.forms
-        attempt = Attempt()
         for form in uncertain:
-            tries = 0
-            while tries < FORM_TRIES:
+            for _ in range(min(FORM_TRIES, 1 + self.limits.retries)):
                 try:
-                    answer = self._exchange(images, form)
+                    answer = self._patient(images, form, attempt)
                 except (TooLarge, NotSent):
                     raise
-                except AskedToWait as error:
-                    self.gate.failed(error, attempt)
                 except Refused:
                     break
-                except (Unreachable, Garbled):
-                    tries += 1
+                except (Unreachable, Garbled) as error:
+                    attempt.count(error)
                 else:
                     self.host.knows[type(self.format).__name__] = form
                     return answer
-        answer = self._persist(images, last)
+        answer = self._persist(images, last, attempt)
         self.host.knows.setdefault(type(self.format).__name__, last)
         return answer
 
-    def _persist(self, images: Tensor, form: str) -> Tensor:
+    def _persist(self, images: Tensor, form: str, attempt: Attempt) -> Tensor:
         """Exchange, and again after failures that may pass, until the gate says that it is enough."""
-        attempt = Attempt()
         while True:
             try:
-                return self._exchange(images, form)
+                return self._patient(images, form, attempt)
             except NotSent:
                 raise
-            except (Unreachable, RateLimited, Garbled) as error:
+            except (Unreachable, Garbled) as error:
                 self.gate.failed(error, attempt)
 
-    def _exchange(self, images: Tensor, form: str) -> Tensor:
-        self.gate.enter()
+    def _patient(self, images: Tensor, form: str, attempt: Attempt) -> Tensor:
+        """Exchange, and again for as long as the server asks us to wait and the gate is willing."""
+        while True:
+            try:
+                return self._exchange(images, form, attempt)
+            except RateLimited as error:
+                self.gate.failed(error, attempt)
+
+    def _exchange(self, images: Tensor, form: str, attempt: Attempt) -> Tensor:
+        self.gate.enter(attempt)
         message = self.format.request(images, form)
-        headers = {**message.headers, **{name: secret.reveal() for name, secret in self._headers.items()}}
-        reply = self.host.send(
-            HttpRequest(message.method, message.url, headers, message.body), seconds=self.limits.timeout
-        )
+        headers = merged(message.headers, {name: secret.reveal() for name, secret in self._headers.items()})
+        try:
+            reply = self.host.send(
+                HttpRequest(message.method, message.url, headers, message.body), seconds=self.limits.timeout
+            )
+        except OutOfTime as error:
+            raise Unreachable(f"{error}; if it needs longer, raise limits.timeout") from None
         judge(reply)
         scores = self.format.scores(reply, len(images))
         self.gate.answered()

@@ -68,6 +68,7 @@ class TimedConnection(HTTPConnection):
 
     response_class = _Response
     sock: Any
+    _holds, _held = False, b""
 
     def connect(self) -> None:
         """Resolve, connect, tunnel and shake hands, or `ConnectTimeoutError`."""
@@ -104,7 +105,17 @@ class TimedConnection(HTTPConnection):
             if self.is_closed:
                 self.connect()
             raise Reached
+        self._holds, self._held = bool(kwargs.get("body")), b""
         super().request(*args, **kwargs)
+
+    def send(self, data: Any) -> None:
+        """Send; the head of a request waits for its body, since one packet is cheaper than two."""
+        if self._holds:
+            self._holds, self._held = False, data
+            return
+        if self._held:
+            data, self._held = b"".join((self._held, data)), b""
+        super().send(data)
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as in urllib3
         """The answer, its headers read."""

@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 from dfml.apis.manifest import ApiEntry
 from dfml.apis.pixels import InputConfig
-from dfml.apis.remote.host import Host, HttpRequest, origin_of
+from dfml.apis.remote.host import Host, HttpRequest, merged, origin_of
 from dfml.apis.remote.patience import complaint
-from dfml.apis.remote.reading import read_json, shown
+from dfml.apis.remote.reading import blotting, read_json, shown
 from dfml.apis.remote.secrets import Redactor, Secret
 from dfml.apis.scores import OutputConfig
-from dfml.errors import ConfigError, Garbled, Refused, Unreachable
+from dfml.errors import ApiError, ConfigError, Garbled, Refused, Unreachable
 
 Server = Literal["inference_v2", "tf_serving", "huggingface"]
 IMAGE = (3, 32, 32)
@@ -49,13 +49,17 @@ class Enquiry:
     def look(self, path: str, method: str = "GET") -> Any:
         """The JSON at `path`, or None where the server has none there; `Unreachable` if it does not answer at all."""
         body = b"{}" if method == "POST" else b""
-        headers = {**self._headers, "Content-Type": "application/json"} if body else self._headers
+        headers = merged({"Content-Type": "application/json"} if body else {}, self._headers)
         try:
             reply = self.host.send(HttpRequest(method, self.url + path, headers, body), seconds=SECONDS)
-        except (Refused, Unreachable) as error:
-            raise type(error)(self._redact(str(error))) from None
+        except Garbled:
+            return None
+        except ApiError as error:
+            kind = Refused if isinstance(error, Refused) else Unreachable
+            raise kind(self._redact(str(error))) from None
         if reply.status in (401, 403):
-            told = self._redact(complaint(reply.body))
+            with blotting(self._redact):
+                told = complaint(reply.body)
             raise Refused(f"{self.url} does not let us in: it answered {reply.status}{told}; see --header")
         if not 200 <= reply.status < 300:
             return None

@@ -47,9 +47,10 @@ def judge(reply: HttpResponse) -> None:
         raise TooLarge(sentence)
     if reply.status not in _PASSING:
         raise Refused(sentence)
-    seconds = wait_asked_for(reply, time.time())
+    now = time.time()
+    seconds = wait_asked_for(reply, now)
     if reply.status == 429 or seconds is not None:
-        raise AskedToWait(sentence, seconds)
+        raise AskedToWait(f"{sentence} ({_when(seconds, now)})", seconds)
     raise Unreachable(sentence)
 
 
@@ -87,6 +88,14 @@ def wait_asked_for(reply: HttpResponse, now: float) -> float | None:
     return min(float(seconds), LONGEST_WAIT) if isinstance(seconds, int | float) and seconds >= 0 else None
 
 
+def _when(seconds: float | None, now: float) -> str:
+    """When a server wants to be asked again, in words."""
+    if seconds is None:
+        return "it does not say until when"
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now + seconds))
+    return f"it asks us to come back in {seconds:,.0f} s, at {clock}"
+
+
 def _until(date: str, now: float) -> float:
     return parsedate_to_datetime(date).timestamp() - now
 
@@ -95,10 +104,17 @@ def _until(date: str, now: float) -> float:
 class Attempt:
     """What has become of one request so far."""
 
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """set when the call that it belongs to is to end"""
     begun: float = field(default_factory=time.monotonic)
     failed: int = 0
     garbled: int = 0
     asked: int = 0
+
+    def count(self, error: ApiError) -> None:
+        """Add a failure."""
+        self.failed += 1
+        self.garbled += isinstance(error, Garbled)
 
 
 class Gate:
@@ -113,13 +129,18 @@ class Gate:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self._lock, self._stopped = threading.Lock(), threading.Event()  # the latter is of all calls under way
         self._next = self._paused_until = self._closed_until = 0.0
         self._cooldown, self._reason = 0.0, ""
         self._answered_at = time.monotonic()
         self._jitter = random.Random()  # of waiting times alone: no result depends on it
 
-    def enter(self) -> None:
+    def begin(self) -> threading.Event:
+        """For a new call: what is set when it, and all others that have begun by then, are to end."""
+        with self._lock:
+            return self._stopped
+
+    def enter(self, attempt: Attempt) -> None:
         """Wait for our turn; `NotSent` while the breaker is open."""
         with self._lock:
             now = time.monotonic()
@@ -128,7 +149,7 @@ class Gate:
             start = max(now, self._next, self._paused_until)
             if self.limits.rate is not None:
                 self._next = start + 1 / self.limits.rate
-        self._wait(start - now)
+        _wait(attempt.stopped, start - now)
 
     def take_over(self) -> None:
         """Another process has sent until now: the first request here waits as if that one had just sent its last."""
@@ -141,7 +162,7 @@ class Gate:
         with self._lock:
             self._answered_at, self._closed_until, self._cooldown = time.monotonic(), 0.0, 0.0
 
-    def failed(self, error: ApiError, attempt: "Attempt") -> None:
+    def failed(self, error: ApiError, attempt: Attempt) -> None:
         """Wait before the next try of a request, or raise `error` and shut the door if this was the last."""
         with self._lock:
             probation, answered_at = self._cooldown > 0, self._answered_at
@@ -152,20 +173,21 @@ class Gate:
             waited = time.monotonic() - max(attempt.begun, answered_at)
             if probation or waited + pause > self.limits.patience:
                 self._shut(error, at_least=error.seconds or 0.0)
-                raise error
+                raise AskedToWait(f"{error}; limits.patience is {self.limits.patience:g} s", error.seconds)
             with self._lock:
                 self._paused_until = max(self._paused_until, time.monotonic() + pause)
             return
-        attempt.failed += 1
-        attempt.garbled += isinstance(error, Garbled)
+        attempt.count(error)
         if probation or attempt.failed > self.limits.retries or attempt.garbled >= GARBLED_TRIES:
             self._shut(error)
             raise error
-        self._wait(self._back_off(attempt.failed))
+        _wait(attempt.stopped, self._back_off(attempt.failed))
 
     def stop(self) -> None:
-        """End all waiting: the run ends."""
-        self._stopped.set()
+        """End all waiting, because the run ends; calls that begin later are of another run."""
+        with self._lock:
+            stopped, self._stopped = self._stopped, threading.Event()
+        stopped.set()
 
     def _back_off(self, failures: int) -> float:
         pause = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 20), LONGEST_PAUSE)
@@ -179,6 +201,7 @@ class Gate:
             rest = max(self._cooldown, min(at_least, self.LONGEST_REST))
             self._closed_until, self._reason = max(self._closed_until, now + rest), str(error)
 
-    def _wait(self, seconds: float) -> None:
-        if self._stopped.wait(max(0.0, seconds)) if seconds > 0 else self._stopped.is_set():
-            raise NotSent("the run was stopped")
+
+def _wait(stopped: threading.Event, seconds: float) -> None:
+    if stopped.wait(max(0.0, seconds)) if seconds > 0 else stopped.is_set():
+        raise NotSent("the run was stopped")

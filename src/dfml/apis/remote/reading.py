@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfml.errors import Garbled
+from dfml.errors import blotting as blotting
 from dfml.errors import shown as shown  # whoever reads what strangers send also shows it
 
 
