@@ -15,13 +15,14 @@ from dfml.apis.remote.discovery import from_tf_metadata, from_v2_metadata
 from dfml.apis.remote.host import HttpResponse
 from dfml.apis.remote.huggingface import HuggingFace
 from dfml.apis.remote.inference_v2 import InferenceV2
+from dfml.apis.remote.json_route import JsonRoute
 from dfml.apis.remote.patience import judge, wait_asked_for
 from dfml.apis.remote.tf_serving import TfServing
 from dfml.apis.scores import OutputConfig, probabilities
 from dfml.errors import ApiError, ConfigError
 
 SPEC = ApiSpec(name="toy", classes=("ant", "bee", "cat"), image=(3, 4, 4))
-WIRES = {"inference_v2": InferenceV2, "tf_serving": TfServing, "huggingface": HuggingFace}
+WIRES = {"inference_v2": InferenceV2, "tf_serving": TfServing, "huggingface": HuggingFace, "json": JsonRoute}
 KEYS = ["outputs", "predictions", "name", "shape", "datatype", "data", "parameters", "label", "score", "error"]
 WORDS = [
     "ant",
@@ -107,12 +108,14 @@ outputs = st.builds(
     decimals=st.none() | st.integers(0, 3),
     threshold=st.none() | st.just(0.1),
     missing=st.sampled_from(["even", "none"]),
+    scores=st.sampled_from([None, "outputs", "predictions", "*.score", "outputs.0.data", "predictions.*"]),
+    labels=st.sampled_from([None, None, "*.label", "outputs.0.name", "label"]),
 )
 
 
 def swallow(protocol, answer, config, count):
     body, headers = answer
-    wire = WIRES[protocol]("http://h", "m", None, InputConfig(encoding="png"), config)
+    wire = WIRES[protocol]("http://h", "m", None, InputConfig(encoding="png", many=count > 1), config)
     try:
         probs = probabilities(SPEC, config, wire.scores(HttpResponse(200, headers, body), count), count)
     except ApiError as error:

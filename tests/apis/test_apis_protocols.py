@@ -1,12 +1,14 @@
-"""The three wire formats against servers that decode them by themselves."""
+"""The wire formats against servers that decode them by themselves."""
+
+import base64
 
 import numpy as np
 import pytest
 import torch
 
 from dfml.apis.blackbox import AnswersInParts
-from dfml.errors import BadAnswer
-from strangers import hf, load, model, serving, tf, v2
+from dfml.errors import BadAnswer, ConfigError
+from strangers import decoded, hf, load, model, serving, tf, v2
 
 
 @pytest.fixture
@@ -176,3 +178,128 @@ def test_answers_that_do_not_fit_the_classes_are_refused_and_not_asked_for_again
         assert len(server.requests) == 1
     assert str(caught.value).startswith("zoo: ")
     assert "\n" not in str(caught.value)
+
+
+def torchserve_v2(request):
+    """TorchServe's V2 puts the rows of a batch end to end."""
+    status, headers, body = v2(request)
+    (output,) = body["outputs"]
+    return status, headers, {"outputs": [{**output, "shape": [len(output["data"])]}]}
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_flattened_batch_is_put_into_rows(tmp_path, images, count):
+    with serving(torchserve_v2) as server:
+        answer = load(tmp_path, server.url, "inference_v2", "input.form = 'json'")(images[:count])
+    np.testing.assert_allclose(answer, model(images[:count].numpy()), atol=1e-6)
+
+
+def test_a_flattened_batch_of_another_width_is_refused_at_once(tmp_path, images):
+    with serving(fixed(v2_output("FP32", [10], [0.5] * 10))) as server:
+        with pytest.raises(BadAnswer, match="has 3 classes .* answers 2 scores an image"):
+            load(tmp_path, server.url, "inference_v2", "input.form = 'json'")(images)
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "expected"),
+    [
+        ("huggingface", {"cat": 0.2, "ant": 0.7, "bee": 0.1}, [0.7, 0.1, 0.2]),
+        ("huggingface", {"cat": 0.5}, [0.25, 0.25, 0.5]),
+        ("huggingface", {"label": "cat", "score": 0.5}, [0.25, 0.25, 0.5]),
+        ("tf_serving", {"predictions": [{"cat": 0.2, "ant": 0.7, "bee": 0.1}]}, [0.7, 0.1, 0.2]),
+        ("tf_serving", {"predictions": [{"cat": 1, "ant": 0, "bee": 0}]}, [0, 0, 1]),
+        ("tf_serving", {"predictions": [{"class_id": 1}]}, [0, 1, 0]),
+        ("tf_serving", {"predictions": [{"scores": [0.7, 0.1, 0.2]}]}, [0.7, 0.1, 0.2]),
+    ],
+)
+def test_an_object_of_labels_and_scores_is_read(tmp_path, protocol, body, expected):
+    with serving(fixed(body)) as server:
+        answer = load(tmp_path, server.url, protocol)(torch.rand(1, 3, 4, 4))
+    np.testing.assert_allclose(answer.numpy(), [expected], atol=1e-6)
+
+
+def own_route(request):
+    """A route such as people write: whatever it finds under payload.image, one or many, files or numbers."""
+    told = request.json()["payload"]["image"]
+
+    def read(item):
+        if isinstance(item, str):
+            return decoded(base64.b64decode(item.removeprefix("data:image/png;base64,")))
+        return np.array(item, np.float64)
+
+    many = isinstance(told, list) and (isinstance(told[0], str) or np.ndim(told) == 4)
+    probs = model(np.stack([read(item) for item in (told if many else [told])])).tolist()
+    return 200, {}, {"data": {"probs": probs if many else probs[0]}}
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("how", ["fp32", "png", "data-url"])
+def test_a_route_of_ones_own(tmp_path, images, many, how):
+    lines = ("input.field = 'payload.image'", "output.scores = 'data.probs'", f"input.many = {str(many).lower()}")
+    lines += ("input.encoding = 'png'", f"input.form = '{'data-url' if how == 'data-url' else 'base64'}'") * (
+        how != "fp32"
+    )
+    with serving(own_route) as server:
+        answer = load(tmp_path, server.url + "/predict", "json", *lines)(images).numpy()
+        assert len(server.requests) == (1 if many else 5)
+        assert server.requests[0].path == "/predict"
+        if how == "data-url":
+            assert b"data:image/png;base64,iVBOR" in server.requests[0].body
+    np.testing.assert_allclose(answer, model(images.numpy() if how == "fp32" else grid(images)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "lines", "expected"),
+    [
+        ([0.7, 0.1, 0.2], (), [0.7, 0.1, 0.2]),
+        ([[0.7, 0.1, 0.2]], (), [0.7, 0.1, 0.2]),
+        ({"cat": 0.2, "ant": 0.7, "bee": 0.1}, (), [0.7, 0.1, 0.2]),
+        ({"output": [{"label": "cat", "score": 0.5}]}, ("output.scores = 'output'",), [0.25, 0.25, 0.5]),
+        ({"y": "bee"}, ("output.scores = 'y'",), [0, 1, 0]),
+        ({"y": 2}, ("output.labels = 'y'",), [0, 0, 1]),
+        ({"y": ["cat"]}, ("output.labels = 'y'",), [0, 0, 1]),
+        ({"y": ["cat", "ant"], "p": [0.6, 0.2]}, ("output.labels = 'y'", "output.scores = 'p'"), [0.2, 0.2, 0.6]),
+        ({"y": "cat", "p": 0.6}, ("output.labels = 'y'", "output.scores = 'p'"), [0.2, 0.2, 0.6]),
+        ({"r": [{"p": [0.7, 0.1, 0.2]}]}, ("output.scores = 'r.0.p'",), [0.7, 0.1, 0.2]),
+        ({"r": [{"p": [0.7, 0.1, 0.2]}]}, ("output.scores = 'r.*.p'", "input.many = true"), [0.7, 0.1, 0.2]),
+        (
+            [{"y": ["cat"], "p": [60]}],
+            ("output.labels = '*.y'", "output.scores = '*.p'", "output.scale = '100'", "input.many = true"),
+            [0.2, 0.2, 0.6],
+        ),
+    ],
+)
+def test_answers_are_found_where_the_manifest_says(tmp_path, body, lines, expected):
+    with serving(fixed(body)) as server:
+        answer = load(tmp_path, server.url, "json", *lines)(torch.rand(1, 3, 4, 4))
+    np.testing.assert_allclose(answer.numpy(), [expected], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "lines", "complaint"),
+    [
+        ({"a": 1}, ("output.scores = 'b.c'",), "has nothing at 'b.c', but is .*; correct output.scores"),
+        ({"y": ["a", "b"], "p": [1]}, ("output.labels = 'y'", "output.scores = 'p'"), "2 labels, but scores of"),
+        ([[1, 0, 0]] * 2, ("input.many = true",), "expected a list of 1 answers at 'the top'"),
+        ({"y": None}, ("output.labels = 'y'",), "a label should be a text or a whole number"),
+    ],
+)
+def test_answers_that_are_elsewhere_are_said_to_be(tmp_path, body, lines, complaint):
+    with serving(fixed(body)) as server, pytest.raises(BadAnswer, match=complaint):
+        load(tmp_path, server.url, "json", "limits.retries = 0", *lines)(torch.rand(1, 3, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "line", "complaint"),
+    [
+        ("huggingface", "input.field = 'x'", "input.field goes with protocol json only"),
+        ("tf_serving", "input.many = true", "input.many goes with protocol json only"),
+        ("inference_v2", "output.labels = 'x'", "output.labels goes with protocol json only"),
+        ("json", "input.form = 'data-url'", "set input.encoding to png or jpeg"),
+        ("json", "input.form = 'row'", "has no meaning for json"),
+    ],
+)
+def test_keys_of_another_protocol_are_refused(tmp_path, protocol, line, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        load(tmp_path, "http://host", protocol, line)

@@ -64,12 +64,14 @@ def _remote(entry: ApiEntry, spec: ApiSpec, hosts: "dict[str, Host]", where: str
     from dfml.apis.remote.host import Host, origin_of
     from dfml.apis.remote.huggingface import HuggingFace
     from dfml.apis.remote.inference_v2 import InferenceV2
+    from dfml.apis.remote.json_route import JsonRoute
     from dfml.apis.remote.tf_serving import TfServing
 
     formats: dict[str, Callable[..., WireFormat]] = {
         "inference_v2": InferenceV2,
         "tf_serving": TfServing,
         "huggingface": HuggingFace,
+        "json": JsonRoute,
     }
     environment = os.environ
     url = expand(entry.url or "", environment, where=f"{where}: url").rstrip("/")

@@ -40,8 +40,8 @@ NAMES = ("apis.toml", "zoo.toml")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-ProtocolName = Literal["onnx", "tflite", "torch", "python", "inference_v2", "tf_serving", "huggingface"]
-REMOTE = ("inference_v2", "tf_serving", "huggingface")
+ProtocolName = Literal["onnx", "tflite", "torch", "python", "inference_v2", "tf_serving", "huggingface", "json"]
+REMOTE = ("inference_v2", "tf_serving", "huggingface", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +49,13 @@ class ApiEntry:
     """One API's table."""
 
     protocol: ProtocolName = "onnx"
-    """how it is asked: a local .onnx, .tflite or .pt2 file, a Python function, or a server of one of three protocols"""
+    """how it is asked: a local .onnx, .tflite or .pt2 file, a Python function, or a server"""
     file: str | None = None
     """onnx, tflite, torch: the model file, relative to the manifest"""
     function: str | None = None
     """python: module:function, float32 array (n, c, h, w) in [0, 1] -> probabilities (n, k); it is imported and run"""
     url: str | None = None
-    """servers: the address before /v2, /v1 or /models; ${NAME} is taken from the environment"""
+    """servers: the address before /v2, /v1 or /models, for json all of it; ${NAME} is taken from the environment"""
     model: str | None = None
     """servers: the model's name there"""
     version: str | None = None
@@ -235,7 +235,12 @@ def told_apart(names: Iterable[str]) -> tuple[str, ...]:
 
 
 _NEEDED = {"tflite": "file", "torch": "file", "python": "function", "inference_v2": "model", "tf_serving": "model"}
-_FORMS = {"inference_v2": ("binary", "json"), "tf_serving": ("row", "column"), "huggingface": ("raw", "json")}
+_FORMS = {
+    "inference_v2": ("binary", "json"),
+    "tf_serving": ("row", "column"),
+    "huggingface": ("raw", "json"),
+    "json": ("base64", "data-url"),
+}
 
 
 def _checked(entry: ApiEntry, where: str) -> ApiEntry:
@@ -252,6 +257,14 @@ def _checked(entry: ApiEntry, where: str) -> ApiEntry:
     form, forms = entry.input.form, _FORMS.get(entry.protocol, ())
     if form is not None and form not in forms:
         raise ConfigError(f"{where}: input.form = {form!r} has no meaning for {entry.protocol}; remove it")
+    if entry.protocol != "json":
+        usual = ("field", InputConfig.field), ("many", InputConfig.many)
+        foreign = [f"input.{key}" for key, value in usual if getattr(entry.input, key) != value]
+        foreign += [f"output.{key}" for key in ("scores", "labels") if getattr(entry.output, key) is not None]
+        if foreign:
+            raise ConfigError(f"{where}: {foreign[0]} goes with protocol json only, not {entry.protocol}; remove it")
+    elif form is not None and entry.input.encoding not in ("png", "jpeg"):
+        raise ConfigError(f"{where}: input.form = {form!r} is for files; set input.encoding to png or jpeg")
     if entry.input.encoding in ("png", "jpeg") and entry.protocol not in REMOTE:
         raise ConfigError(f"{where}: {entry.protocol} takes numbers, not {entry.input.encoding} files; use fp32")
     if entry.input.encoding in ("fp32", "uint8") and entry.protocol == "huggingface":

@@ -23,11 +23,15 @@ class InputConfig:
 
     encoding: Encoding | None = None
     """fp32: numbers in [0, 1]; uint8: 0..255; png, jpeg: encoded files. Left out: png for huggingface, else fp32"""
-    form: Literal["binary", "json", "row", "column", "raw"] | None = None
+    form: Literal["binary", "json", "row", "column", "raw", "base64", "data-url"] | None = None
     """inference_v2: binary or json (left out: binary where the server takes it); tf_serving: row (default) or column;
-    huggingface: raw (default) or json"""
+    huggingface: raw (default) or json; json: base64 (default) or data-url, of files"""
     name: str | None = None
     """the input tensor"""
+    field: str = "image"
+    """json: where in the request the image stands, such as image or payload.image; numbers are nested lists"""
+    many: bool = False
+    """json: whether the field holds a list of images; else one image goes in a request"""
     layout: Literal["nchw", "nhwc"] = "nchw"
     """channels before or after rows and columns; of no meaning for files"""
     order: Literal["rgb", "bgr"] = "rgb"

@@ -42,6 +42,10 @@ class OutputConfig:
 
     name: str | None = None
     """the output tensor or key, where the answer has several"""
+    scores: str | None = None
+    """json: where in the answer the scores stand, such as output.scores; * is each image, a number a place in a list"""
+    labels: str | None = None
+    """json: where the class names stand that go with the scores, or that stand alone"""
     kind: OutputKind = "probs"
     """probs: all scores; top-k: the largest few; label: nothing but the winner"""
     scale: Literal["1", "100", "logits"] = "1"

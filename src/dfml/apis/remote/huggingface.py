@@ -10,9 +10,8 @@ from torch import Tensor
 
 from dfml.apis.pixels import InputConfig, files
 from dfml.apis.remote.host import HttpRequest, HttpResponse
-from dfml.apis.remote.reading import member, number, read_json, shown
+from dfml.apis.remote.reading import pairs, read_json
 from dfml.apis.scores import OutputConfig, Scores
-from dfml.errors import Garbled
 
 
 @dataclass(frozen=True)
@@ -43,15 +42,8 @@ class HuggingFace:
         return HttpRequest("POST", url, {"Content-Type": "application/json"}, json.dumps(told).encode())
 
     def scores(self, reply: HttpResponse, count: int) -> Scores:
-        """Labels and scores; some servers wrap the list of one image into another list."""
+        """Labels and scores; some servers wrap the list of one image into another list, TorchServe sends an object."""
         told = read_json(reply.body)
         if isinstance(told, list) and len(told) == 1 and isinstance(told[0], list):
             told = told[0]
-        if not isinstance(told, list):
-            raise Garbled(f"its answer should be a list of labels and scores, but is {shown(told)}")
-        pairs: list[tuple[str | int, float | None]] = []
-        for entry in told:
-            label = member(entry, "label", str, "an entry of its answer")
-            score = entry.get("score")
-            pairs.append((label, None if score is None else number(score, "a score")))
-        return [pairs]
+        return [pairs(told, "its answer")]

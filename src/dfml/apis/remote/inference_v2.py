@@ -79,9 +79,12 @@ class InferenceV2:
         outputs, tail = _outputs(reply)
         kind, shape, values = _decoded(_chosen(outputs, self.output.name), tail)
         if not shape or shape[0] != count:
-            if count != 1:
+            if count == 1:
+                shape = (1, *shape)
+            elif len(shape) == 1 and shape[0] % count == 0:
+                shape = (count, shape[0] // count)  # TorchServe puts the rows of a batch end to end
+            else:
                 raise Garbled(f"its answer has the shape {list(shape)}, expected {count} rows")
-            shape = (1, *shape)
         width = int(np.prod(shape[1:], dtype=np.int64)) if len(shape) > 1 else 1
         if kind == "BYTES":
             texts = [values[row * width : (row + 1) * width] for row in range(count)]

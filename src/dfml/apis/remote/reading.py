@@ -54,5 +54,21 @@ def number(value: Any, what: str) -> float:
     return float(array)
 
 
+def pairs(value: Any, what: str) -> list[tuple[str | int, float | None]]:
+    """Classes with their scores, from [{"label": ..., "score": ...}, ...] or {label: score, ...}."""
+    if isinstance(value, dict) and not isinstance(value.get("label"), str):
+        return [(label, number(score, "a score")) for label, score in value.items()]
+    if isinstance(value, dict):
+        value = [value]
+    if not isinstance(value, list):
+        raise Garbled(f"{what} should be a list of labels and scores, but is {shown(value)}")
+    found: list[tuple[str | int, float | None]] = []
+    for entry in value:
+        label = member(entry, "label", str, f"an entry of {what}")
+        score = entry.get("score")
+        found.append((label, None if score is None else number(score, "a score")))
+    return found
+
+
 def _named(kind: type) -> str:
     return {list: "a list", dict: "an object", str: "a text", int: "a whole number"}.get(kind, kind.__name__)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dfml.apis.pixels import InputConfig, arranged, digits, files
 from dfml.apis.remote.host import HttpRequest, HttpResponse
-from dfml.apis.remote.reading import numbers, read_json, shown
+from dfml.apis.remote.reading import numbers, pairs, read_json, shown
 from dfml.apis.scores import OutputConfig, Scores
 from dfml.errors import Garbled
 
@@ -36,7 +36,7 @@ class TfServing:
             encoded = [{"b64": base64.b64encode(file).decode()} for file in files(images, self.input)]
             items = [json.dumps(file) for file in encoded]
         else:
-            items = [_nested(one) for one in arranged(images, self.input)]
+            items = [nested(one) for one in arranged(images, self.input)]
         name = None if self.input.name is None else json.dumps(self.input.name)
         if form == "row":
             rows = items if name is None else [f"{{{name}: {item}}}" for item in items]
@@ -57,12 +57,20 @@ class TfServing:
             rows = told["predictions"]
             if not isinstance(rows, list):
                 raise Garbled(f"its predictions should be a list, but are {shown(rows)}")
+            if rows and all(self._is_named(row) for row in rows):
+                return [pairs(row, "a prediction") for row in rows]
             if rows and isinstance(rows[0], dict):
                 rows = [self._picked(row) for row in rows]
         else:
             rows = told["outputs"]
             rows = self._picked(rows) if isinstance(rows, dict) else rows
         return _table(rows, count)
+
+    def _is_named(self, row: Any) -> bool:
+        """Whether a row is {label: score, ...}, as TorchServe answers, and not an object of outputs."""
+        if not isinstance(row, dict) or not row or self.output.name is not None:
+            return False
+        return all(isinstance(score, float) or (type(score) is int and len(row) > 1) for score in row.values())
 
     def _picked(self, outputs: Any) -> Any:
         """The wanted one of several named outputs."""
@@ -93,7 +101,7 @@ def _table(rows: Any, count: int) -> Scores:
     return table.reshape(count, -1) if table.ndim > 1 else table[:, None]
 
 
-def _nested(pixels: Any) -> str:
+def nested(pixels: Any) -> str:
     """One image as nested JSON lists."""
     words = digits(pixels)[1:-1].split(",")
     for width in pixels.shape[:0:-1]:
