@@ -96,7 +96,7 @@ def test_tf_serving_tells_shapes_in_its_own_way(capsys):
         assert len(table["classes"]) == 7
         status, _, error = init(capsys, server.url, "--model", "other")
         assert (status, error.count("\n")) == (1, 1)
-        assert "speaks neither" in error
+        assert "answers neither at /v2 nor at /v1/models/other, so its protocol cannot be guessed" in error
 
 
 def test_hugging_face_tells_little(capsys):
@@ -121,7 +121,6 @@ def test_problems_are_one_sentence(capsys, tmp_path):
     with serving(lambda request: (404, {}, b"")) as server:
         for args, complaint in [
             ((server.url,), "does not list its models"),
-            ((server.url, "--protocol", "inference_v2", "--model", "m"), "knows no model 'm'"),
             ((server.url, "--header", "Nonsense"), "--header takes a name and a value"),
             ((server.url, "--header", "A: ${NOT_SET_AT_ALL}"), "needs the environment variable NOT_SET_AT_ALL"),
         ]:
@@ -136,3 +135,47 @@ def test_problems_are_one_sentence(capsys, tmp_path):
 def test_the_schema_is_printed(capsys):
     assert main(["apis", "schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "apis.toml of dfml"
+
+
+def paths(**known):
+    """A server that knows these paths and no other."""
+
+    def respond(request):
+        return (200, {}, known[request.path]) if request.path in known else (404, {}, b"")
+
+    return respond
+
+
+def test_kserve_lists_its_models_elsewhere(capsys):
+    respond = paths(
+        **{"/v2": {}, "/v2/models": {"models": ["one", "two"]}, "/v2/models/one": TENSORS, "/v2/models/two": {}}
+    )
+    with serving(respond) as server:
+        status, text, _ = init(capsys, server.url)
+    assert status == 0
+    assert list(tomllib.loads(text)["apis"]) == ["one", "two"]
+
+
+def test_a_server_that_hides_its_list_is_asked_for_by_name(capsys):
+    """PyTriton: everything is there but the list."""
+    with serving(paths(**{"/v2": {"name": "triton"}, "/v2/models/m": TENSORS})) as server:
+        status, _, error = init(capsys, server.url)
+        assert status == 1
+        assert (
+            "speaks inference_v2 but does not list its models, as many servers do not; name them with --model" in error
+        )
+        status, text, _ = init(capsys, server.url, "--model", "m")
+    assert (status, tomllib.loads(text)["apis"]["m"]["image"]) == (0, [3, 4, 4])
+
+
+def test_a_model_without_metadata_is_written_down_all_the_same(capsys):
+    """TorchServe has no metadata; whoever names a model is not told that it does not exist."""
+    with serving(paths(**{"/v2": {}, "/v2/models/m/ready": b""})) as server:
+        status, text, remarks = init(capsys, server.url, "--model", "m")
+        assert (status, tomllib.loads(text)["apis"]["m"]["protocol"]) == (0, "inference_v2")
+        assert "m: the server says nothing of the model m; see that this is its name" in remarks
+        status, _, error = init(capsys, server.url, "--model", "other")
+        assert status == 1
+        assert "says nothing of a model 'other'; if that is its name, add --protocol inference_v2" in error
+        status, text, _ = init(capsys, server.url, "--model", "other", "--protocol", "inference_v2")
+        assert (status, tomllib.loads(text)["apis"]["other"]["model"]) == (0, "other")

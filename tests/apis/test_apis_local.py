@@ -109,3 +109,22 @@ def test_rubbish_is_no_exported_program(tmp_path):
     wrong = ApiSpec(name="toy", classes=("a", "b", "c"), image=(1, 4, 4))
     with pytest.raises(ApiError, match=r"toy: .*failed"):
         ExportedApi(tmp_path / "toy.pt2", wrong)(torch.rand(1, 1, 4, 4))
+
+
+def test_two_manifests_have_modules_and_helpers_of_one_name(tmp_path):
+    for number, name in enumerate(("first", "second")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "its_helper.py").write_text(f"ANSWER = [{1 - number}.0, {number}.0]\n")
+        (folder / "birds_of_two.py").write_text(
+            "from its_helper import ANSWER\nLOADED = []\ndef predict(x):\n    return [ANSWER] * len(x)\n"
+        )
+        (folder / "apis.toml").write_text(
+            "[apis.birds]\nprotocol = 'python'\nfunction = 'birds_of_two:predict'\nclasses = ['a', 'b']\n"
+            "image = [3, 4, 4]\n"
+        )
+    images = torch.rand(1, 3, 4, 4)
+    first, second, again = (load_apis(tmp_path / name)[0] for name in ("first", "second", "first"))
+    assert first(images).tolist() == again(images).tolist() == [[1.0, 0.0]]
+    assert second(images).tolist() == [[0.0, 1.0]]
+    assert first.function is again.function, "what a module holds is not loaded twice"

@@ -196,7 +196,7 @@ def test_a_flattened_batch_is_put_into_rows(tmp_path, images, count):
 
 def test_a_flattened_batch_of_another_width_is_refused_at_once(tmp_path, images):
     with serving(fixed(v2_output("FP32", [10], [0.5] * 10))) as server:
-        with pytest.raises(BadAnswer, match="has 3 classes .* answers 2 scores an image"):
+        with pytest.raises(BadAnswer, match=r"has 3 classes .* answers 2 scores an image"):
             load(tmp_path, server.url, "inference_v2", "input.form = 'json'")(images)
         assert len(server.requests) == 1
 

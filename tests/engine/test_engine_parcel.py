@@ -119,8 +119,8 @@ def test_a_successor_waits_before_it_sends(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(patience.time, "monotonic", lambda: now[0])
     gate, waits = patience.Gate(Limits(rate=0.5)), []
-    monkeypatch.setattr(gate, "_wait", waits.append)
+    monkeypatch.setattr(patience, "_wait", lambda stopped, seconds: waits.append(seconds))
     gate.take_over()
-    gate.enter()
-    gate.enter()
+    gate.enter(patience.Attempt())
+    gate.enter(patience.Attempt())
     assert waits == [2.0, 4.0]

@@ -21,6 +21,7 @@ PACKAGES = {
         "starlette==1.10.0",
         "uvicorn==0.54.0",
     ),
+    "litserve": ("litserve==0.2.19", "onnxruntime==1.31.1", "numpy==2.4.6", "pillow==13.0.0"),
 }
 
 

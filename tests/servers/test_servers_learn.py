@@ -131,3 +131,23 @@ def test_api_inference_community(zoo, tmp_path):
         manifest = tmp_path / "apis.toml"
         manifest.write_text(tomli_w.dumps({"defaults": defaults, "apis": apis}))
         check(zoo, manifest, diary)
+
+
+def test_litserve(zoo, tmp_path):
+    """The example of docs/endpoints.md."""
+    server, entries = bin_of("litserve"), read_manifest(zoo).entries
+    (port,) = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    models = {name: {"file": str(zoo / entry.file), "classes": list(entry.classes)} for name, entry in entries.items()}
+    command = [str(server / "python"), str(HERE / "litserve_app.py")]
+    with running(command, tmp_path, f"{url}/health", MODELS=json.dumps(models), PORT=str(port)) as diary:
+        apis = {name: {"url": f"{url}/{name}", "classes": list(entry.classes)} for name, entry in entries.items()}
+        defaults = {
+            "protocol": "json",
+            "image": [3, 32, 32],
+            "input": {"field": "image", "encoding": "png"},
+            "output": {"labels": "output.labels", "scores": "output.scores"},
+        }
+        manifest = tmp_path / "apis.toml"
+        manifest.write_text(tomli_w.dumps({"defaults": defaults, "apis": apis}))
+        check(zoo, manifest, diary)

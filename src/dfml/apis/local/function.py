@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -83,13 +84,41 @@ def find_function(reference: str, folder: Path, where: str) -> Callable[[np.ndar
     module, colon, name = reference.partition(":")
     if not colon or not module or not name:
         raise ConfigError(f"{where}: function = {reference!r} should be module:function, such as birds:predict")
-    sys.path.insert(0, str(folder.resolve()))
+    folder = folder.resolve()
+    sys.path.insert(0, str(folder))
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = getattr(_module(module, folder), name)
     except Exception as error:  # a module may raise anything while it is imported
         raise ConfigError(f"{where}: cannot import {reference} ({type(error).__name__}: {error})") from error
     finally:
-        sys.path.remove(str(folder.resolve()))
+        sys.path.remove(str(folder))
     if not callable(found):
         raise ConfigError(f"{where}: {reference} is a {type(found).__name__}, expected a function")
     return found  # type: ignore[no-any-return]
+
+
+_modules: dict[tuple[Path, str], ModuleType] = {}
+"""what was imported for which folder"""
+
+
+def _module(name: str, folder: Path) -> ModuleType:
+    """The module that `folder` means by that name, imported once, whatever modules other folders have."""
+    key = (folder, name)
+    if key not in _modules:
+        others = {known for known, _ in _modules} - {folder}
+        hidden = {name: module for name, module in list(sys.modules.items()) if _root(name) in others}
+        for each in hidden:
+            del sys.modules[each]
+        try:
+            _modules[key] = importlib.import_module(name)
+        finally:
+            sys.modules.update(hidden)
+    return _modules[key]
+
+
+def _root(name: str) -> Path | None:
+    """The folder in which the module, or the package that it is in, was found."""
+    file = getattr(sys.modules.get(name.partition(".")[0]), "__file__", None)
+    if file is None:
+        return None
+    return Path(file).parent.parent if Path(file).name == "__init__.py" else Path(file).parent

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from dfml.apis.manifest import ApiEntry
 from dfml.apis.pixels import InputConfig
-from dfml.apis.remote.host import Host, HttpRequest, merged, origin_of
+from dfml.apis.remote.host import Host, HttpRequest, HttpResponse, merged, origin_of
 from dfml.apis.remote.patience import complaint
 from dfml.apis.remote.reading import blotting, read_json, shown
 from dfml.apis.remote.secrets import Redactor, Secret
@@ -48,6 +48,20 @@ class Enquiry:
 
     def look(self, path: str, method: str = "GET") -> Any:
         """The JSON at `path`, or None where the server has none there; `Unreachable` if it does not answer at all."""
+        reply = self._ask(path, method)
+        if reply is None or not 200 <= reply.status < 300:
+            return None
+        try:
+            return read_json(reply.body)
+        except Garbled:
+            return None
+
+    def answers(self, path: str) -> bool:
+        """Whether all is well at `path`, whatever is said there."""
+        reply = self._ask(path)
+        return reply is not None and 200 <= reply.status < 300
+
+    def _ask(self, path: str, method: str = "GET") -> HttpResponse | None:
         body = b"{}" if method == "POST" else b""
         headers = merged({"Content-Type": "application/json"} if body else {}, self._headers)
         try:
@@ -61,12 +75,7 @@ class Enquiry:
             with blotting(self._redact):
                 told = complaint(reply.body)
             raise Refused(f"{self.url} does not let us in: it answered {reply.status}{told}; see --header")
-        if not 200 <= reply.status < 300:
-            return None
-        try:
-            return read_json(reply.body)
-        except Garbled:
-            return None
+        return reply
 
 
 def discover(
@@ -77,30 +86,47 @@ def discover(
     try:
         told = server.look("/v2") if protocol in (None, "inference_v2") else None
         if protocol == "inference_v2" or isinstance(told, dict):
-            _inference_v2(server, models, found)
+            _inference_v2(server, models, found, certain=protocol is not None)
         elif protocol == "huggingface":
             _huggingface(server, models, found)
         elif not models:
-            raise ConfigError(f"{url} does not list its models; name them with --model, and --protocol if you know it")
+            raise ConfigError(
+                f"{url} does not list its models in any way that is known here; name them with --model, and --protocol "
+                "if you know it"
+            )
         else:
             _tf_serving(server, models, found, certain=protocol is not None)
     finally:
         server.host.close()
 
 
-def _inference_v2(server: Enquiry, models: Sequence[str], found: Found) -> None:
+def _inference_v2(server: Enquiry, models: Sequence[str], found: Found, *, certain: bool) -> None:
     if not models:
-        listed = server.look("/v2/repository/index", "POST")
-        names = [entry.get("name") for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-        models = [name for name in names if isinstance(name, str) and name]
+        models = _listed(server.look("/v2/repository/index", "POST")) or _listed(server.look("/v2/models"))
         if not models:
-            raise ConfigError(f"{server.url} does not list its models; name them with --model")
+            raise ConfigError(
+                f"{server.url} speaks inference_v2 but does not list its models, as many servers do not; name them "
+                "with --model"
+            )
     for model in models:
-        told = server.look(f"/v2/models/{quote(model, safe='')}")
-        if told is None:
-            raise ConfigError(f"{server.url} knows no model {model!r}; correct --model")
+        path = f"/v2/models/{quote(model, safe='')}"
+        told = server.look(path)
+        if told is None and not certain and not server.answers(f"{path}/ready"):
+            raise ConfigError(
+                f"{server.url} speaks inference_v2 but says nothing of a model {model!r}; if that is its name, add "
+                "--protocol inference_v2, and it is written down as you say"
+            )
         entry, left_open = from_v2_metadata(server.url, model, told)
+        if told is None:
+            left_open.insert(0, f"the server says nothing of the model {shown(model, 60)}; see that this is its name")
         found.add(model, entry, left_open)
+
+
+def _listed(told: Any) -> list[str]:
+    """The names in a listing: Triton's and MLServer's index, or KServe's {"models": [...]}."""
+    entries = _table(told).get("models") if isinstance(told, dict) else told
+    names = [_table(entry).get("name", entry) for entry in entries] if isinstance(entries, list) else []
+    return [name for name in names if isinstance(name, str) and name]
 
 
 def from_v2_metadata(url: str, model: str, told: Any) -> tuple[ApiEntry, list[str]]:
@@ -155,8 +181,8 @@ def _tf_serving(server: Enquiry, models: Sequence[str], found: Found, *, certain
         told = server.look(f"{path}/metadata")
         if told is None and not certain and server.look(path) is None:
             raise ConfigError(
-                f"{server.url} speaks neither inference_v2 nor tf_serving for a model {model!r}; correct --model, or "
-                "say --protocol huggingface if that is what it speaks"
+                f"{server.url} answers neither at /v2 nor at {path}, so its protocol cannot be guessed; say it with "
+                "--protocol (inference_v2, tf_serving, huggingface), or write the table by hand for a route of your own"
             )
         entry, left_open = from_tf_metadata(server.url, model, told)
         found.add(model, entry, left_open)
