@@ -1,11 +1,10 @@
 """Throughput of the remote stack, ledger and all, against a bare client: `python -m benchmarks server`.
 
-The bare client sends ready-made requests over raw sockets and does not look at the answers, as `wrk` does. Both talk to
-the same `dfml serve`, with the same encoding, batch size and number of connections, in turns.
+The bare client is urllib3 with ready-made requests, and does not look at the answers. Both talk to the same `dfml
+serve`, with the same encoding, batch size and number of connections, in turns.
 """
 
 import json
-import socket
 import statistics
 import tempfile
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 import tomli_w
 import torch
+import urllib3
 from benchmarks.endpoint import serving
 from benchmarks.ledger import conv4
 
@@ -33,50 +33,28 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def raw(message: HttpRequest) -> bytes:
-    """A request as it goes over the wire."""
-    head = {**message.headers, "Host": "localhost", "Content-Length": str(len(message.body))}
-    lines = [f"POST /{message.url.split('/', 3)[3]} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
-    return "\r\n".join([*lines, "", ""]).encode() + message.body
-
-
-def exchange(wire: socket.socket, request: bytes) -> None:
-    """Send, and read as many bytes as the answer has."""
-    wire.sendall(request)
-    data = b""
-    while (end := data.find(b"\r\n\r\n")) < 0:
-        data += wire.recv(2**16)
-    assert data.startswith(b"HTTP/1.1 200 "), data[:200]
-    length = int(data[:end].lower().split(b"content-length:")[1].split(b"\r\n")[0])
-    missing = end + 4 + length - len(data)
-    while missing > 0:
-        missing -= len(wire.recv(2**16))
-
-
 class Bare:
-    """Raw sockets, kept open, each with a thread of its own."""
+    """A pool of urllib3, and as many threads as it has connections."""
 
     def __init__(self, url: str) -> None:
-        host, port = url.removeprefix("http://").split(":")
-        self.wires = [socket.create_connection((host, int(port))) for _ in range(CONNECTIONS)]
-        for wire in self.wires:
-            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.wires = urllib3.connection_from_url(url, maxsize=CONNECTIONS, block=True)
         self.pool = ThreadPoolExecutor(CONNECTIONS)
 
-    def send(self, requests: list[bytes]) -> None:
+    def send(self, requests: list[HttpRequest]) -> None:
         """All requests, as fast as the server takes them."""
         waiting = iter(requests)  # next() on a list's iterator is atomic
 
-        def work(wire: socket.socket) -> None:
+        def work(_: int) -> None:
             for request in waiting:
-                exchange(wire, request)
+                path = "/" + request.url.split("/", 3)[3]
+                reply = self.wires.urlopen("POST", path, request.body, dict(request.headers), retries=False)
+                assert reply.status == 200, reply.data[:200]
 
-        list(self.pool.map(work, self.wires))
+        list(self.pool.map(work, range(CONNECTIONS)))
 
     def close(self) -> None:
         self.pool.shutdown()
-        for wire in self.wires:
-            wire.close()
+        self.wires.close()
 
 
 def compare(kept: Path, url: str, spec: dfml.ApiSpec, way: dict[str, Any]) -> dict[str, float]:
@@ -105,7 +83,7 @@ def compare(kept: Path, url: str, spec: dfml.ApiSpec, way: dict[str, Any]) -> di
 
         def bare_client(images: torch.Tensor) -> float:
             parts = images.split(way["batch"])
-            requests = [raw(api.format.request(part, form)) for part in parts]  # type: ignore[attr-defined]
+            requests = [api.format.request(part, form) for part in parts]  # type: ignore[attr-defined]
             start = time.perf_counter()
             bare.send(requests)
             return time.perf_counter() - start
