@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dfml.apis.blackbox import AnswersInParts
-from dfml.errors import BadAnswer, ConfigError
+from dfml.errors import BadAnswer, ConfigError, Garbled
 from strangers import decoded, hf, load, model, serving, tf, v2
 
 
@@ -217,6 +217,14 @@ def test_an_object_of_labels_and_scores_is_read(tmp_path, protocol, body, expect
     with serving(fixed(body)) as server:
         answer = load(tmp_path, server.url, protocol)(torch.rand(1, 3, 4, 4))
     np.testing.assert_allclose(answer.numpy(), [expected], atol=1e-6)
+
+
+@pytest.mark.parametrize(("protocol", "body"), [("huggingface", {}), ("json", {}), ("huggingface", {"error": "busy"})])
+def test_an_object_without_scores_may_be_a_fault_and_is_asked_for_again(tmp_path, protocol, body):
+    with serving(fixed(body)) as server:
+        with pytest.raises(Garbled):
+            load(tmp_path, server.url, protocol)(torch.rand(1, 3, 4, 4))
+        assert len(server.requests) == 1 + 4
 
 
 def own_route(request):

@@ -56,9 +56,9 @@ def number(value: Any, what: str) -> float:
 
 def pairs(value: Any, what: str) -> list[tuple[str | int, float | None]]:
     """Classes with their scores, from [{"label": ..., "score": ...}, ...] or {label: score, ...}."""
-    if isinstance(value, dict) and not isinstance(value.get("label"), str):
+    if isinstance(value, dict) and value and not isinstance(value.get("label"), str):
         return [(label, number(score, "a score")) for label, score in value.items()]
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         value = [value]
     if not isinstance(value, list):
         raise Garbled(f"{what} should be a list of labels and scores, but is {shown(value)}")
