@@ -130,3 +130,17 @@ def test_a_header_that_http_forbids_is_not_repeated(tmp_path, monkeypatch):
         assert not server.requests
     assert not leaks(str(caught.value))
     assert caught.value.__cause__ is None
+
+
+def test_no_library_below_writes_the_address_into_a_log(tmp_path, monkeypatch, caplog):
+    import torch
+
+    monkeypatch.setenv("API_KEY", "k-of-the-zoo")
+    monkeypatch.setenv("PATH_KEY", "key-in-the-path")
+    caplog.set_level("DEBUG")
+    with serving(v2) as server:
+        path = manifest(tmp_path, server.url)
+        path.write_text(path.read_text().replace("[3, 8, 8]", "[3, 4, 4]"))
+        load_apis(path)[0](torch.rand(1, 3, 4, 4))
+        assert "/key-in-the-path/" in server.requests[0].path
+    assert not leaks(caplog.text)

@@ -124,7 +124,7 @@ class TimedConnection(HTTPConnection):
             return super().getresponse()
         except BaseException:
             self.close()
-            if wire.reader is not None:  # where lengths differ, nobody else has it
+            if wire is not None and wire.reader is not None:  # where lengths differ, nobody else has it
                 wire.reader.close()
             raise
 
@@ -147,7 +147,8 @@ class TimedSocket:
     """A connected socket, of TLS or not, on which every wait ends with the exchange that this thread is at."""
 
     def __init__(self, wire: Any) -> None:
-        self._wire, self._plain = wire, type(wire) is not ssl.SSLSocket and isinstance(wire, socket.socket)
+        self._wire = wire
+        self._plain = isinstance(wire, socket.socket) and not isinstance(wire, ssl.SSLSocket)
         self.used = time.monotonic()
         """when something was sent or received"""
         self.spoilt = False
