@@ -26,6 +26,7 @@ CONNECT = 10.0
 KEEP_ALIVE = 4.0
 """seconds an idle connection is kept: less than the 5 after which common servers close theirs"""
 _BUFFER = 1 << 16
+_MOMENT = 0.02
 
 
 class Exchange(threading.local):
@@ -154,16 +155,26 @@ class TimedSocket:
         self.spoilt = False
         """whether no other request may follow, because not all was sent, or more came than was asked for"""
 
+        self._limit = 0.0, 0.0
         self.reader: _Reader | None = None
         """the answer that is being read"""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._wire, name)
 
+    def settimeout(self, seconds: float | None) -> None:
+        """Nothing: no limit of a single wait counts here."""
+
     def limit(self) -> None:
-        """Let the next wait end when the exchange does."""
-        self._wire.settimeout(exchange.left())
-        self.used = time.monotonic()
+        """Let the next wait end when the exchange does; a setting of a moment ago is near enough.
+
+        Each setting gives other threads a turn, and where several wait for answers, they take it.
+        """
+        self.used = now = time.monotonic()
+        ends, at = self._limit
+        if ends != exchange.ends or now - at > _MOMENT:
+            self._wire.settimeout(exchange.left())
+            self._limit = exchange.ends, now
 
     def sendall(self, data: Any) -> None:
         """All of `data`; `BrokenPipeError` where the server answers before it has taken that, as if it had closed."""
