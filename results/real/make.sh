@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Public networks that nobody here trained, from the folder DFML_TEST_MODELS (tests/real/networks.py says which):
+# results/real/make.sh CIFAR_FS WORK
+source "$(dirname "$0")/../setup.sh"
+
+python "$root/tests/real/networks.py" "${DFML_TEST_MODELS:-models}" real-apis
+# The student learns from the four of ImageNet; the tables have birds and CIFAR-10 beside them.
+python -c '
+import tomllib, tomli_w
+from pathlib import Path
+apis = tomllib.loads(Path("real-apis/apis.toml").read_text())["apis"]
+apis = {name: entry for name, entry in apis.items() if name not in ("birds", "cifar10")}
+Path("real-apis/imagenet.toml").write_text(tomli_w.dumps({"apis": apis}))
+'
+dfml learn real-apis/imagenet.toml --budget-per-api 1000 --set net.size=32 --set net.way=5 --out real-student
+for part in val test; do
+    dfml bench real --apis real-apis/apis.toml --dataset cifar-fs --data "$data" --part $part --run real-student \
+        --shot 1 5 --tasks 300 --out "$here"
+done
