@@ -107,3 +107,31 @@ def test_a_server_is_probed_through_the_ledger(tmp_path, capsys):
         out = capsys.readouterr().out
         assert "28 queries" not in out
         assert "chorus" in out
+
+
+def test_answers_that_cannot_be_used_are_among_the_queries_that_were_sent(tmp_path, capsys):
+    asked = []
+
+    def respond(request):
+        asked.append(request.json()["inputs"][0]["shape"][0])
+        return v2(request)
+
+    with serving(respond) as server:
+        (tmp_path / "apis.toml").write_text(
+            f"[apis.m]\nprotocol = 'inference_v2'\nurl = '{server.url}'\nmodel = 'm'\nimage = [3, 4, 4]\n"
+            "classes = ['a', 'b']\n"
+        )
+        assert main(["probe", str(tmp_path), "--json", "--out", str(tmp_path / "kept")]) == 1
+        told = json.loads(capsys.readouterr().out)
+        assert (told["queries"], told["unusable"], told["in_doubt"]) == (0, sum(asked), 0)
+        assert told["unusable"] > 0
+        assert main(["ledger", str(tmp_path / "kept"), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["unusable"] == sum(asked)
+        assert main(["ledger", str(tmp_path / "kept")]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "unusable" in said
+        assert f"{sum(asked)} answers more were paid for and could not be used" in said
+        asked.clear()
+        assert main(["probe", str(tmp_path)]) == 1
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"{sum(asked)} queries were sent ({sum(asked)} got answers that cannot be used)" in said

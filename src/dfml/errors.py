@@ -11,7 +11,8 @@ DfmlError
     ├── Refused            it says that the request is wrong or not allowed: the same one again is useless
     ├── RateLimited        it asks us to slow down
     └── Unreachable        it does not answer
-        └── Lost               the process that asked it is gone, and what it had under way
+        └── Unanswered         the request was sent, and no answer came: perhaps it is paid for
+            └── Lost               the process that asked it is gone, and what it had under way
 """
 
 import difflib
@@ -72,7 +73,11 @@ class Unreachable(ApiError):
     """The API does not answer."""
 
 
-class Lost(Unreachable):
+class Unanswered(Unreachable):
+    """The request was sent, and no answer came: perhaps it is paid for."""
+
+
+class Lost(Unanswered):
     """The process that asked the API is gone: what was under way may have been answered, and was not kept."""
 
 

@@ -140,6 +140,18 @@ class BudgetSpent(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FellShort(Event):
+    """Learning ends with less than was planned, because APIs failed; a run that is resumed then asks for the rest."""
+
+    got: int
+    planned: int
+    what: str
+    """of what: answers, sets or visits"""
+    reason: str
+    """what the last API that failed said"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LearningFinished(Event):
     """The initialisation is saved."""
 

@@ -3,7 +3,7 @@
 import json
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import fields, replace
@@ -15,18 +15,18 @@ import torch
 
 import dfml
 from dfml.apis.blackbox import ApiSpec, BlackBox, reach, release
-from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path
+from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path, spending
 from dfml.apis.loading import load_apis, load_white_boxes
-from dfml.config import override, to_mapping
+from dfml.config import from_mapping, override, to_mapping
 from dfml.engine.choice import open_engine
 from dfml.errors import ApiError, ConfigError, Unreachable, nearest
-from dfml.events import ApiJoined, Event, LearningFinished
+from dfml.events import ApiJoined, Event, FellShort, LearningFinished
 from dfml.hardware import Precision, find_hardware
 from dfml.initialisation import Initialisation
 from dfml.methods import Method, Workplace, find_method
 from dfml.methods.estimate import estimate
 from dfml.pictures import digest, own_pictures
-from dfml.runs import RunFolder
+from dfml.runs import BUDGETS, RunFolder, read_config, start_again
 from dfml.runtime import keep_freed_memory, peak_memory_mb
 
 DEFAULT_METHOD = "chorus"
@@ -48,12 +48,18 @@ def learn(
     engine: str = "local",
     address: str | None = None,
     images: Any = None,
+    forgive_doubt: bool = False,
+    exact_answers: bool = False,
     on_event: Callable[[Event], Any] = lambda event: None,
 ) -> Initialisation:
     """Learn an initialisation from `apis`: a manifest, a zoo folder, or anything callable behind the seam.
 
     `settings` are overrides such as "recovery.directions=10". No more than `budget` queries are sent in all, and no
-    more than `budget_per_api` to any API. The initialisation is also saved as `out`/init.safetensors.
+    more than `budget_per_api` to any API; what was on the wire when an earlier process died counts, too, unless
+    `forgive_doubt`. The initialisation is also saved as `out`/init.safetensors. Where APIs failed and it was learned
+    from less than was planned, its provenance says so under "short", and with `resume` the rest is asked for.
+
+    Answers of more than 100 classes are kept and used in float16, unless `exact_answers`.
 
     `device` and `precision` are explained in `dfml.hardware`. A run that was begun on one device may be resumed on
     another; what comes out is then not the same to the last bit. What is returned is on the CPU. With `engine` "ray",
@@ -63,6 +69,7 @@ def learn(
     any that are drawn. What comes out is then not data-free, and says so.
     """
     keep_freed_memory()
+    settings = list(settings)
     hardware = find_hardware(device, precision)
     chosen = find_method(method)
     if chosen.NEEDS_WEIGHTS and engine != "local":
@@ -83,8 +90,11 @@ def learn(
         **({"budgets": own_budgets} if own_budgets else {}),
         **({"precision": "mixed"} if hardware.mixed else {}),
         **({"taught_with": {"pictures": len(pictures), "digest": digest(pictures)}} if pictures is not None else {}),
+        **({"exact_answers": True} if exact_answers else {}),
         "settings": to_mapping(config),
     }
+    if resume and (Path(out) / "config.toml").exists():
+        config, table = _as_begun(Path(out), config, table, settings)
     with ExitStack() as open_files:
         if isinstance(apis, str | Path):
             for api in boxes:
@@ -95,18 +105,29 @@ def learn(
             _check_reachable(boxes)
         run = open_files.enter_context(RunFolder(out, table, resume=resume))
         if run.finished:
-            return Initialisation.load(run.initialisation)
+            finished = Initialisation.load(run.initialisation)
+            if "short" not in finished.provenance:
+                return finished
+        short: dict[str, Any] = {}
 
         def emit(event: Event) -> None:
+            if isinstance(event, FellShort):
+                short.update(got=event.got, planned=event.planned, what=event.what, reason=event.reason)
             run.write(event)
             on_event(event)
 
-        emit(estimate(chosen, config, specs))
+        emit(estimate(chosen, config, specs, budget=budget, budget_per_api=budget_per_api))
         shared = None if budget is None else Budget(budget)
         metered = []
         for api in boxes:
             own = min((b for b in (budget_per_api, api.spec.terms.budget) if b is not None), default=None)
-            ledger = Ledger(ledger_path(run.path, api.spec.name), budget=own, shared=shared)
+            ledger = Ledger(
+                ledger_path(run.path, api.spec.name),
+                budget=own,
+                shared=shared,
+                forgive_doubt=forgive_doubt,
+                exact=exact_answers,
+            )
             metered.append(Metered(api, open_files.enter_context(ledger)))
             ledger.rest()
             known = api.spec
@@ -123,6 +144,8 @@ def learn(
         place = Workplace(metered, run, seed, emit, budget, budget_per_api, hardware, where, pictures)
         learned = chosen.run(config, place).on("cpu")
         provenance = {**table, **hardware.notes, "queries": place.queries, "dfml": dfml.__version__}
+        if short:
+            provenance["short"] = short
         initialisation = replace(learned, provenance=json.loads(json.dumps(provenance)))
         initialisation.save(run.initialisation)
         seconds = round(time.monotonic() - started, 1)
@@ -144,6 +167,37 @@ def settings_from(path: Path) -> list[str]:
         if isinstance(table, dict)
         for key, value in table.items()
     ]
+
+
+_PLANNED = ("queries", "net.way", "net.size", "net.channels", "distil.steps", "schedule.visits", "schedule.iterations")
+"""settings that follow from the APIs and the budgets where the user leaves them open"""
+
+
+def _as_begun(run: Path, config: Any, table: dict[str, Any], settings: Iterable[str]) -> tuple[Any, dict[str, Any]]:
+    """The plan that a run began with, where a new one differs only in what follows from the APIs and the budgets.
+
+    Another plan would ask about other images, and what is paid for would be of no use. Where nothing was answered yet
+    there is nothing to lose: then the manifest as it is now decides.
+    """
+    before = read_config(run)
+    old, new = before.get("settings", {}), table["settings"]
+    changed = {key for key in _flat(old).keys() | _flat(new).keys() if _flat(old).get(key) != _flat(new).get(key)}
+    asked_for = {assignment.partition("=")[0].strip() for assignment in settings}
+    same = all(before.get(key) == table.get(key) for key in (before.keys() | table.keys()) - {"settings", *BUDGETS})
+    if not changed or not changed <= set(_PLANNED) - asked_for or not same:
+        return config, table  # equal, or a difference of which the run folder tells
+    if spending(run)["queries"] == 0:
+        start_again(run, table)
+        return config, table
+    return from_mapping(type(config), old, where=str(run / "config.toml")), {**table, "settings": old}
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
 
 
 def _open(apis: str | Path | Sequence[BlackBox], *, with_weights: bool, device: torch.device) -> list[BlackBox]:

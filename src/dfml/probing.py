@@ -57,15 +57,21 @@ class Findings:
     """the shortest probe that changes an answer"""
     sees_paper_radius: bool | None = None
     queries: int = 0
+    """images that it answered"""
+    unusable: int = 0
+    """images whose answers could not be used, and are paid for"""
+    in_doubt: int = 0
+    """images that were sent and never answered"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostEstimate:
-    """What learning would cost, at most."""
+    """What learning would cost, at most; and how many queries are to be expected."""
 
     method: str
     preset: str
     queries: int
+    expected: int
     usd: float
     seconds: float | None
     """of waiting for answers"""
@@ -106,7 +112,12 @@ def _examine(api: BlackBox, place: Path) -> Findings:
             found = _ask(found, api, Metered(api, ledger), Metered(api, again))
         except DfmlError as error:
             found = replace(found, problem=str(error))
-        return replace(found, queries=ledger.queries + again.queries)
+        return replace(
+            found,
+            queries=ledger.queries + again.queries,
+            unusable=ledger.unusable + again.unusable,
+            in_doubt=ledger.in_doubt + again.in_doubt,
+        )
 
 
 def _ask(found: Findings, api: BlackBox, first: Metered, second: Metered) -> Findings:
@@ -203,6 +214,7 @@ def estimates(apis: Sequence[BlackBox], findings: Sequence[Findings]) -> list[Co
                     method=name,
                     preset=preset,
                     queries=planned_run.queries,
+                    expected=sum(method.expected(planned, specs)),
                     usd=planned_run.usd or 0.0,
                     seconds=seconds,
                     computing=planned_run.seconds,

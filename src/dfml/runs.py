@@ -93,7 +93,7 @@ class RunFolder:
             return False
         before = read_config(self.path)
         wanted = tomllib.loads(text)
-        if before != wanted:
+        if _lasting(before) != _lasting(wanted):
             what = ", ".join(_differences(before, wanted)[:5])
             raise ConfigError(
                 f"{self.path} holds a run with another config ({what}); repeat it or choose another --out"
@@ -101,6 +101,8 @@ class RunFolder:
         if not resume:
             state = "a finished" if self.finished else "an unfinished"
             raise ConfigError(f"{self.path} holds {state} run; add --resume to go on with it or choose another --out")
+        if before != wanted:
+            write_whole(file, text.encode())
         return True
 
     def close(self) -> None:
@@ -117,6 +119,17 @@ class RunFolder:
         self.close()
 
 
+BUDGETS = ("budget", "budget_per_api", "budgets")
+"""what a run that is resumed may change: more, or less, may be spent than was meant at first"""
+
+
+def start_again(run: Path, config: Mapping[str, Any]) -> None:
+    """Give a run that has no answers yet another config; its ledgers stay, with what they know of money."""
+    with RunFolder(run, read_config(run), resume=True) as held:
+        held.checkpoint.unlink(missing_ok=True)
+        write_whole(run / "config.toml", tomli_w.dumps(config).encode())
+
+
 def read_config(run: Path) -> dict[str, Any]:
     """The config a run was started with."""
     try:
@@ -125,6 +138,11 @@ def read_config(run: Path) -> dict[str, Any]:
         raise ArtifactError(f"{run} is no run folder: it has no config.toml; name one that dfml learn wrote") from None
     except tomllib.TOMLDecodeError as error:
         raise ArtifactError(f"{run / 'config.toml'} is damaged: {error}; start a new run") from None
+
+
+def _lasting(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What must stay the same in a run that is resumed."""
+    return {key: value for key, value in config.items() if key not in BUDGETS}
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -18,8 +18,10 @@ from torch import Tensor
 from dfml.apis.blackbox import ApiSpec, rest
 from dfml.apis.degrade import Quantised, Rounded, TopK
 from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path, spending
+from dfml.apis.ledger.fingerprint import fingerprints
 from dfml.apis.ledger.journal import Journal
 from dfml.apis.local.function import FunctionApi
+from dfml.apis.remote.limits import Limits
 from dfml.errors import ArtifactError, BadAnswer, BudgetExceeded, ConfigError, DfmlError, Unreachable
 from dfml.methods.chorus.asking import ask_all
 
@@ -99,7 +101,7 @@ def test_answers_are_kept_to_the_last_bit(tmp_path: Path, rng: torch.Generator) 
     probs = torch.rand(50, 4, generator=rng).softmax(1).numpy()
     images = torch.rand(50, 1, 2, 2, generator=rng)
     with Ledger(tmp_path / "a.sqlite") as ledger:
-        first = Metered(FunctionApi(lambda x: probs[: len(x)], SPEC), ledger)(images)
+        first = Metered(FunctionApi(lambda x: probs, SPEC, limits=Limits(images_per_request=50)), ledger)(images)
     with Ledger(tmp_path / "a.sqlite") as ledger:
         again = Metered(FunctionApi(lambda x: pytest.fail("asked again"), SPEC), ledger)(images.flip(0)).flip(0)
     assert torch.equal(first, again)
@@ -114,7 +116,7 @@ def test_calls_of_any_size_are_kept(tmp_path: Path, counting: Counting) -> None:
         assert ledger.queries == 5000
         some = [4999, 0, 1023, 1024, 17]
         assert_true(Metered(counting.api, ledger)(pictures(*some)), *some)
-    assert len(counting.sent) == 1
+    assert max(counting.counts.values()) == 1
 
 
 def test_what_an_8_bit_api_cannot_tell_apart_is_one_image(counting: Counting, ledger: Ledger) -> None:
@@ -233,16 +235,20 @@ class Raw:
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_answer_leaves_the_ledger_empty(tmp_path: Path, kind: str) -> None:
-    with Ledger(tmp_path / "a.sqlite", budget=3) as ledger:
+def test_a_bad_answer_is_counted_as_unusable_and_not_kept(tmp_path: Path, kind: str) -> None:
+    total = Budget(9)
+    with Ledger(tmp_path / "a.sqlite", budget=9, shared=total) as ledger:
         with pytest.raises(BadAnswer, match=r"^toy: "):
             Metered(FunctionApi(lambda x: BAD[kind](len(x)), SPEC), ledger)(pictures(1, 2, 3))
+        assert (ledger.queries, ledger.unusable, ledger.in_doubt, ledger.remaining) == (0, 3, 0, 6)
         if kind != "text":
             with pytest.raises(BadAnswer, match=r"^toy: "):
                 Metered(Raw(torch.as_tensor(BAD[kind](3))), ledger)(pictures(1, 2, 3))
-        assert (ledger.queries, ledger.in_doubt, ledger.remaining) == (0, 0, 3)
+            assert (ledger.unusable, ledger.remaining, total.remaining) == (6, 3, 3)
         assert_true(Metered(Counting().api, ledger)(pictures(1, 2, 3)), 1, 2, 3)
     assert sqlite3.connect(tmp_path / "a.sqlite").execute("SELECT count(*) FROM answers").fetchone() == (1,)
+    with Ledger(tmp_path / "a.sqlite", budget=9) as ledger, pytest.raises(BudgetExceeded, match=r"\d unusable"):
+        Metered(Counting().api, ledger)(pictures(*range(10, 14)))
 
 
 def test_a_failed_call_costs_nothing(tmp_path: Path, counting: Counting) -> None:
@@ -272,11 +278,33 @@ def test_a_call_whose_end_nobody_saw_is_in_doubt(tmp_path: Path, counting: Count
     with Ledger(tmp_path / "a.sqlite", budget=3) as ledger:
         with pytest.raises(Interrupted):
             Metered(Ends(), ledger)(pictures(1, 2))
-        assert (ledger.queries, ledger.in_doubt, ledger.remaining) == (0, 2, 3)
-    with Ledger(tmp_path / "a.sqlite", budget=3) as ledger:  # it is still known, and what was lost may be asked again
-        assert (ledger.queries, ledger.in_doubt, ledger.remaining) == (0, 2, 3)
+        assert (ledger.queries, ledger.in_doubt, ledger.remaining) == (0, 2, 1)
+    total = Budget(3)
+    with Ledger(tmp_path / "a.sqlite", budget=3, shared=total) as ledger:  # it is still known
+        assert (ledger.queries, ledger.in_doubt, ledger.remaining, total.remaining) == (0, 2, 1, 1)
+        with pytest.raises(BudgetExceeded, match=r"--forgive-doubt, so that the 2 in doubt do not count"):
+            Metered(counting.api, ledger)(pictures(1, 2))
+    assert counting.sent == []
+    total = Budget(3)
+    with Ledger(tmp_path / "a.sqlite", budget=3, shared=total, forgive_doubt=True) as ledger:
+        assert (ledger.in_doubt, ledger.remaining, total.remaining) == (2, 3, 3)
         Metered(counting.api, ledger)(pictures(1, 2))
-        assert (ledger.queries, ledger.in_doubt, ledger.remaining) == (2, 2, 1)
+        assert (ledger.queries, ledger.in_doubt, ledger.remaining, total.remaining) == (2, 2, 1, 1)
+
+
+def test_only_the_batch_that_was_being_computed_is_in_doubt(tmp_path: Path) -> None:
+    def third_call_is_the_last(images: np.ndarray) -> list[list[float]]:
+        calls.append(len(images))
+        if len(calls) == 3:
+            raise Interrupted
+        return [truth(number) for number in numbers(images)]
+
+    calls: list[int] = []
+    with Ledger(tmp_path / "a.sqlite") as ledger:
+        api = FunctionApi(third_call_is_the_last, SPEC, limits=Limits(images_per_request=10))
+        with pytest.raises(Interrupted):
+            Metered(api, ledger)(pictures(*range(100)))
+        assert (ledger.queries, ledger.in_doubt) == (20, 10)
 
 
 class OneByOne:
@@ -412,7 +440,8 @@ def test_whoever_waits_asks_himself_when_the_other_fails(tmp_path: Path) -> None
 
 def test_a_ledger_belongs_to_one_api_and_its_classes(tmp_path: Path, counting: Counting) -> None:
     with Ledger(tmp_path / "a.sqlite") as ledger:
-        Metered(counting.api, ledger)
+        Metered(Counting(SPEC.with_changes(classes=("x", "y"))).api, ledger)  # without answers, classes may change
+        Metered(counting.api, ledger)(pictures(1))
     for other in (SPEC.with_changes(classes=("a", "b", "c", "e")), SPEC.with_changes(classes=("b", "a", "c", "d"))):
         message = "toy had the classes a, b, c, d and now has .*start a new run"
         with Ledger(tmp_path / "a.sqlite") as ledger, pytest.raises(ConfigError, match=message):
@@ -438,9 +467,9 @@ def test_foreign_and_damaged_files_are_refused_untouched(tmp_path: Path) -> None
     path.unlink()
     Ledger(path).close()
     with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute("PRAGMA user_version = 3")
     db.close()
-    with pytest.raises(ArtifactError, match="format 2, not 1"):
+    with pytest.raises(ArtifactError, match="format 3, and this dfml knows 1 to 2"):
         Ledger(path)
     with pytest.raises(DfmlError, match="the ledger cannot be used"):
         Ledger(tmp_path / "a.sqlite" / "b.sqlite")
@@ -454,10 +483,60 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path: Path, counting: C
         ledger._journal._db.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(DfmlError, match=r"disk is full.*see that the disk has space.*no answer in it is lost"):
             api(pictures(*range(10, 1000)))
-        assert (ledger.queries, ledger.in_doubt) == (2, 990)  # those were paid for, but could not be kept
+        sent = len(counting.counts)
+        assert 2 < sent < 990, "nothing is sent whose answer cannot be kept"
+        assert sent == ledger.queries + ledger.in_doubt  # what was paid for, but could not be kept
         ledger._journal._db.execute("PRAGMA max_page_count = 1000000")
-        assert_true(api(pictures(1, 2, 11)), 1, 2, 11)
-    assert len(counting.sent) == 3
+        assert_true(api(pictures(1, 2, 999)), 1, 2, 999)
+    assert max(counting.counts.values()) == 1
+
+
+FORMAT_1 = """
+CREATE TABLE about (name TEXT NOT NULL, classes TEXT NOT NULL);
+CREATE TABLE answers (first INTEGER PRIMARY KEY, keys BLOB NOT NULL, probs BLOB NOT NULL);
+CREATE TABLE in_flight (id INTEGER PRIMARY KEY AUTOINCREMENT, count INTEGER NOT NULL);
+PRAGMA application_id = 1684434284;
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_ledger_of_format_1_keeps_its_answers(tmp_path: Path, counting: Counting) -> None:
+    """As the first version wrote it: two answers, and three images in flight when it was killed."""
+    path = ledger_path(tmp_path, "toy")
+    path.parent.mkdir()
+    keys = fingerprints(SPEC, pictures(1, 2))
+    with sqlite3.connect(path) as db:
+        db.executescript(FORMAT_1)
+        db.execute("INSERT INTO about VALUES ('toy', ?)", (json.dumps(list(SPEC.classes)),))
+        probs = np.array([truth(1), truth(2)], "<f4").tobytes()
+        db.execute("INSERT INTO answers VALUES (0, ?, ?)", (b"".join(keys), probs))
+        db.execute("INSERT INTO in_flight (count) VALUES (3)")
+    db.close()
+    assert spending(tmp_path)["apis"]["toy"] == {"queries": 2, "unusable": 0, "in_doubt": 3, "saved": 0}
+    with Ledger(path) as ledger:
+        assert_true(Metered(counting.api, ledger)(pictures(1, 2, 3)), 1, 2, 3)
+        assert counting.counts == {3: 1}
+        assert (ledger.queries, ledger.in_doubt, ledger.saved) == (3, 3, 2)
+    assert spending(tmp_path)["apis"]["toy"] == {"queries": 3, "unusable": 0, "in_doubt": 3, "saved": 2}
+
+
+def test_wide_answers_are_kept_and_used_in_half_the_bytes(tmp_path: Path, rng: torch.Generator) -> None:
+    wide = ApiSpec(name="wide", classes=tuple(map(str, range(1000))), image=(1, 2, 2))
+    probs = (3 * torch.randn(40, 1000, generator=rng)).softmax(1).numpy()
+    images = torch.rand(40, 1, 2, 2, generator=rng)
+    sizes = []
+    for exact in (False, True):
+        path = tmp_path / f"{exact}.sqlite"
+        rows = iter(np.split(probs, [32]))
+        with Ledger(path, exact=exact) as ledger:
+            first = Metered(FunctionApi(lambda x, rows=rows: next(rows), wide), ledger)(images)
+        with Ledger(path, exact=exact) as ledger:
+            again = Metered(FunctionApi(lambda x: pytest.fail("asked again"), wide), ledger)(images)
+        assert torch.equal(first, again), "what is used is what is kept"
+        assert np.array_equal(first.numpy(), probs) == exact
+        np.testing.assert_allclose(first.numpy(), probs, rtol=2**-11, atol=2**-24)
+        sizes.append(path.stat().st_size)
+    assert sizes[0] < 0.6 * sizes[1]
 
 
 def test_memory_does_not_grow_with_the_answers(tmp_path: Path) -> None:
@@ -469,7 +548,7 @@ def test_memory_does_not_grow_with_the_answers(tmp_path: Path) -> None:
             keys = [rng.bytes(16) for _ in range(1000)]
             request = journal.announce(1000, limit=None)
             assert request is not None
-            journal.keep(request, keys, np.full((1000, way), 0.2, np.float32))
+            journal.keep({request: 1000}, keys, np.full((1000, way), 0.2, np.float32))
             assert len(journal.find(keys[:5], way)) == 5
 
     pay(2000)
@@ -543,14 +622,19 @@ def test_spending_adds_up_a_run(tmp_path: Path) -> None:
     for name, asked in (("toy", 3), ("a/b: 50%", 2)):
         with Ledger(ledger_path(tmp_path, name)) as ledger:
             Metered(Counting(SPEC.with_changes(name=name)).api, ledger)(pictures(*range(asked)))
+    with Ledger(ledger_path(tmp_path, "toy")) as ledger:
+        Metered(Counting().api, ledger)(pictures(1))
     (tmp_path / "ledger" / "begun.sqlite").touch()  # killed before it had a single page
     spent = spending(tmp_path)
+    nothing = {"queries": 0, "unusable": 0, "in_doubt": 0, "saved": 0}
     assert spent == {
+        **nothing,
         "queries": 5,
+        "saved": 1,
         "apis": {
-            "a/b: 50%": {"queries": 2, "in_doubt": 0},
-            "begun": {"queries": 0, "in_doubt": 0},
-            "toy": {"queries": 3, "in_doubt": 0},
+            "a/b: 50%": {**nothing, "queries": 2},
+            "begun": nothing,
+            "toy": {**nothing, "queries": 3, "saved": 1},
         },
     }
     json.dumps(spent)
@@ -568,7 +652,7 @@ def test_spending_wants_a_run_folder(tmp_path: Path) -> None:
         with pytest.raises(ArtifactError, match="is no run folder: it has neither"):
             spending(foreign)
     (tmp_path / "ledger").mkdir()
-    assert spending(tmp_path) == {"queries": 0, "apis": {}}
+    assert spending(tmp_path) == {"queries": 0, "unusable": 0, "in_doubt": 0, "saved": 0, "apis": {}}
     (tmp_path / "ledger" / "x.sqlite").write_text("no database" * 50)
     with pytest.raises(ArtifactError, match="damaged or no ledger of dfml"):
         spending(tmp_path)

@@ -87,7 +87,7 @@ def test_what_a_lost_asker_did_not_bring_is_in_doubt_and_asked_again(tmp_path, r
     """10 images: 3 come, 7 are in doubt; of those 2 come, 5 more are in doubt; then all 5 come."""
     images = torch.rand(10, 1, 2, 2, generator=rng)
     api = Leaving(3, 2)
-    with Ledger(tmp_path / "dim.sqlite", budget=10) as book:
+    with Ledger(tmp_path / "dim.sqlite", budget=22) as book:
         answers = Metered(api, book)(images)
         assert torch.equal(answers[:, 1], images.mean((1, 2, 3)))
         assert api.sent == [10, 7, 5]

@@ -3,9 +3,16 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 
+from dfml.apis.blackbox import ApiSpec
+from dfml.apis.ledger import Ledger, Metered, ledger_path
+from dfml.apis.local.function import FunctionApi
+from dfml.errors import BadAnswer
 from dfml.evaluation.records import Evaluation, Score, mean_score
+from dfml.report.page import report
 from dfml.report.story import is_run, read_run
 
 RESULT = {"dataset": "glyphs", "part": "test", "way": 5, "shot": 1, "tasks": 9, "head": "prototype", "centre": True}
@@ -83,3 +90,17 @@ def test_the_headline_is_not_the_best_of_several(run):
     lucky, product = found("test", 5, "prototype", 90.0), found("test", 5, "prototype, frozen statistics", 60.0)
     chosen = replace(run, evaluations=(found("val", 5, "prototype", 99.0), lucky, product)).headline
     assert chosen == product
+
+
+def test_what_was_paid_for_nothing_is_told(tmp_path):
+    """Three images, of which two got answers that cannot be used; at 1,500 USD for 1,000 that is money, too."""
+    folder = written(tmp_path / "run", [{"event": "ApiJoined", "time": 1.0, "api": "a", "classes": [], "price": 1500}])
+    with Ledger(ledger_path(folder, "a")) as ledger:
+        spec = ApiSpec(name="a", classes=("x", "y"), image=(1, 2, 2))
+        Metered(FunctionApi(lambda images: np.full((len(images), 2), 0.5), spec), ledger)(torch.zeros(1, 1, 2, 2))
+        with pytest.raises(BadAnswer):
+            Metered(FunctionApi(lambda images: np.ones((len(images), 3)), spec), ledger)(torch.rand(2, 1, 2, 2))
+    told = read_run(folder)
+    assert [(api.queries, api.unusable, api.in_doubt) for api in told.apis] == [(1, 2, 0), (0, 0, 0)]
+    assert told.money == pytest.approx(4.5)
+    assert ">unusable</th>" in report(folder)

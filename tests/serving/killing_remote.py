@@ -30,6 +30,9 @@ from dfml.serving.http import Server
 SPEC = ApiSpec(name="a", classes=("dark", "bright"), image=(3, 16, 16), levels=256)
 NAMES = ("a", "b")
 QUERIES = 120
+REQUEST, AT_ONCE = 4, 4
+SENT = 2 * AT_ONCE * REQUEST
+"""images that were sent and are not on file yet, at most: of requests under way, and of answers in our hands"""
 BUDGET = QUERIES * len(NAMES)
 SETTINGS = (f"queries={QUERIES}", "distil.steps=3", "net.width=4")
 
@@ -78,7 +81,7 @@ def fork(manifest: Path, run: Path) -> int:
         status = 1
         try:
             torch.set_num_threads(1)  # after a fork PyTorch renews its thread pool: not by two threads at once
-            dfml.learn(manifest, run, settings=SETTINGS, budget=BUDGET, resume=True)
+            dfml.learn(manifest, run, settings=SETTINGS, budget=BUDGET, resume=True, forgive_doubt=True)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -115,7 +118,7 @@ def main(folder: Path, kills: int) -> None:
     url, ask, tell = serve(folder)
     manifest = folder / "apis.toml"
     common = {"protocol": "inference_v2", "url": url, "image": list(SPEC.image), "classes": list(SPEC.classes)}
-    limits = {"images_per_request": 4}
+    limits = {"images_per_request": REQUEST, "concurrency": AT_ONCE}
     tables = {"defaults": {**common, "input": {"encoding": "uint8"}, "limits": limits}}
     manifest.write_text(tomli_w.dumps({**tables, "apis": {name: {"model": name} for name in NAMES}}))
 
@@ -134,6 +137,7 @@ def main(folder: Path, kills: int) -> None:
     assert set(before.values()) == {QUERIES}
 
     start = dict(before)  # answers that the server had given when the present run began
+    doubt = dict.fromkeys(NAMES, 0)
     draw, killed, finished, number, lost = random.Random(0), 0, 0, 0, 0
     while killed < kills or not finished:
         run = folder / f"run-{number}"
@@ -156,6 +160,8 @@ def main(folder: Path, kills: int) -> None:
             assert set(now) <= set(diary[start[name] :]), "an answer is on file that nobody gave"
             in_doubt = spending(run)["apis"].get(name, {"in_doubt": 0})["in_doubt"] if (run / "ledger").is_dir() else 0
             assert 0 <= len(diary) - start[name] - len(now) <= in_doubt, "answers were lost that are not in doubt"
+            assert in_doubt - doubt[name] <= SENT, "more is in doubt than was sent"
+            doubt[name] = in_doubt
             before[name] = len(diary)
         assert sum(len(journalled(run, name)) for name in NAMES) <= BUDGET, "the budget was passed"
         if status == 0:
@@ -164,7 +170,7 @@ def main(folder: Path, kills: int) -> None:
             assert all(torch.equal(learned[key], whole.params[key]) for key in whole.params), "kills changed a bit"
             assert all(len(journalled(run, name)) == QUERIES for name in NAMES)
             lost += sum(before[name] - start[name] - QUERIES for name in NAMES)
-            start = dict(before)
+            start, doubt = dict(before), dict.fromkeys(NAMES, 0)
         else:
             killed += 1
     print(f"{killed} kills, {finished} runs finished, {lost} answers lost in flight and asked for again")

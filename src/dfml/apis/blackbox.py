@@ -112,14 +112,6 @@ class AnswersInParts(BlackBox, Protocol):
         ...
 
 
-def ask_in_parts(api: BlackBox, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
-    """The answers of any API in the parts in which it gives them: all at once, where it is not `AnswersInParts`."""
-    if isinstance(api, AnswersInParts):
-        yield from api.answers_in_parts(images)
-    else:
-        yield range(len(images)), api(images)
-
-
 def gather(api: AnswersInParts, images: Tensor) -> Tensor:
     """All answers (n, k) of an API that gives them in parts, in the order of `images`."""
     answers = torch.empty(len(images), api.spec.way)

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, ask_in_parts, prepare
+from dfml.apis.blackbox import ApiSpec, BlackBox, prepare
+from dfml.apis.wire import AnswerPart, Unwatched, Wire, ask_on_wire
 from dfml.errors import ConfigError, nearest
 
 
@@ -45,7 +46,11 @@ class Degraded:
 
     def answers_in_parts(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         """The same in parts: rows of `images` and their class probabilities."""
-        for rows, scores in ask_in_parts(self.api, self.incoming(images)):
+        yield from self.answers_on_wire(images, Unwatched())
+
+    def answers_on_wire(self, images: Tensor, wire: Wire) -> Iterator[AnswerPart]:
+        """The same, and `wire` knows of every request."""
+        for rows, scores in ask_on_wire(self.api, self.incoming(images), wire):
             yield rows, self.outgoing(scores)
 
     def incoming(self, images: Tensor) -> Tensor:

@@ -48,7 +48,8 @@ def _local(entry: ApiEntry, spec: ApiSpec, folder: Path, where: str) -> BlackBox
     output = None if entry.output == OutputConfig() else entry.output
     arrange = None if entry.input == InputConfig() else partial(arranged, config=entry.input)
     if entry.protocol == "python":
-        return FunctionApi(find_function(entry.function or "", folder, where), spec, arrange=arrange, output=output)
+        function = find_function(entry.function or "", folder, where)
+        return FunctionApi(function, spec, arrange=arrange, output=output, limits=entry.limits)
     if entry.file is None:
         raise ConfigError(f"{where} has no file to load; add file = 'model.onnx'")
     file = folder / entry.file

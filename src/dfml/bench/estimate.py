@@ -35,7 +35,8 @@ def cell_cost(cell: Cell) -> tuple[int, float]:
     specs = _expected_specs(cell)
     config = override(method.PRESETS[cell.preset or "default"], cell.settings)
     config = method.plan(config, specs, budget=None, budget_per_api=cell.budget_per_api)
-    asked = sum(method.cost(config, specs))
+    limit = cell.budget_per_api
+    asked = sum(count if limit is None else min(count, limit) for count in method.cost(config, specs))
     return asked, seconds + asked * QUERY_SECONDS + method.effort(config, specs)
 
 

@@ -46,7 +46,10 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status is 0 for success, 1 for a problem that was explained, 130 for Ctrl-C."""
+    """Run one command; the exit status is 0 for success, 1 for a problem that was explained, 130 for Ctrl-C.
+
+    `learn` ends with 3 where it learned from less than was planned, because APIs failed.
+    """
     args = parser().parse_args(arguments)
     try:
         if args.computes:

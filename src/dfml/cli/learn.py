@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from dfml.events import Event
 
 
+SHORT = 3
+"""exit status where something was learned, from less than was planned"""
+
+
 def add(verbs: Any) -> None:
     learn = verbs.add_parser("learn", help="learn an initialisation from APIs")
     learn.add_argument("apis", type=Path, metavar="APIS", help="a zoo folder or an apis.toml")
@@ -26,7 +30,17 @@ def add(verbs: Any) -> None:
         "--images", type=Path, metavar="FOLDER", help="unlabelled pictures of your own to ask about first (chorus)"
     )
     learn.add_argument("--seed", type=int, default=0)
-    learn.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    learn.add_argument(
+        "--resume", action="store_true", help="go on with the run in --out; budgets may differ from those it began with"
+    )
+    learn.add_argument(
+        "--forgive-doubt",
+        action="store_true",
+        help="let what was on the wire when a run was killed, and perhaps paid for, not count against the budget",
+    )
+    learn.add_argument(
+        "--exact-answers", action="store_true", help="keep answers of more than 100 classes to the last bit"
+    )
     add_hardware(learn)
     add_engine(learn, "where APIs are asked")
     learn.add_argument("--tensorboard", action="store_true", help="also write the curves to RUN/tensorboard")
@@ -34,7 +48,7 @@ def add(verbs: Any) -> None:
     learn.set_defaults(run=run, computes=True)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     from dfml.apis.ledger import spending
     from dfml.cli.drawing import console
     from dfml.learning import learn, settings_from
@@ -62,12 +76,24 @@ def run(args: argparse.Namespace) -> None:
             engine=args.engine,
             address=args.address,
             images=_pictures(args),
+            forgive_doubt=args.forgive_doubt,
+            exact_answers=args.exact_answers,
             on_event=lambda event: [each(event) for each in show],
         )
     spent = spending(args.out)["queries"]
-    console.print(f"{args.out / 'init.safetensors'} is learned, from {spent:,} queries")
     if initialisation.caveat:
         console.print(initialisation.caveat)
+    short = initialisation.provenance.get("short")
+    if short is None:
+        console.print(f"{args.out / 'init.safetensors'} is learned, from {spent:,} queries")
+        return 0
+    got, planned, what = short["got"], short["planned"], short["what"]
+    console.print(
+        f"{args.out / 'init.safetensors'} is learned from {got:,} of {planned:,} {what} ({short['reason']}); put that "
+        f"right, then the same command with --resume gets the missing {planned - got:,}",
+        markup=False,
+    )
+    return SHORT
 
 
 def _pictures(args: argparse.Namespace) -> Any:

@@ -41,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         told = {
             "queries": sum(found.queries for found in findings),
+            "unusable": sum(found.unusable for found in findings),
+            "in_doubt": sum(found.in_doubt for found in findings),
             "apis": [dataclasses.asdict(found) for found in findings],
             "estimates": [dataclasses.asdict(estimate) for estimate in estimates],
         }
@@ -52,14 +54,19 @@ def run(args: argparse.Namespace) -> int:
     for found in failed:
         console.print(found.problem, markup=False)
     _explain(findings, console)
-    console.print(f"{sum(found.queries for found in findings):,} queries were sent; learning would cost at most")
-    console.print(
-        table(
-            ("method", "preset", "queries", "USD", "asking", "computing", "memory", "disk"),
-            [_cost(estimate) for estimate in estimates],
-        )
-    )
+    console.print(f"{_sent(findings)}; learning would cost")
+    prices = ("method", "preset", "expected", "at most", "USD", "asking", "computing", "memory", "disk")
+    console.print(table(prices, [_cost(estimate) for estimate in estimates]))
     return 1 if failed else 0
+
+
+def _sent(findings: "list[Findings]") -> str:
+    """How many queries were sent, and how many of them for nothing."""
+    unusable, in_doubt = sum(found.unusable for found in findings), sum(found.in_doubt for found in findings)
+    sent = sum(found.queries for found in findings) + unusable + in_doubt
+    parts = [f"{unusable:,} got answers that cannot be used"] * bool(unusable)
+    parts += [f"{in_doubt:,} got none"] * bool(in_doubt)
+    return f"{sent:,} queries were sent" + f" ({', '.join(parts)})" * bool(parts)
 
 
 def _row(found: "Findings") -> tuple[str, ...]:
@@ -109,4 +116,4 @@ def _cost(estimate: "CostEstimate") -> tuple[str, ...]:
     asking = "" if estimate.seconds is None else duration(estimate.seconds)
     usd = f"{estimate.usd:,.2f}" if estimate.usd else ""
     needs = duration(estimate.computing), amount(estimate.memory), amount(estimate.disk)
-    return estimate.method, estimate.preset, f"{estimate.queries:,}", usd, asking, *needs
+    return estimate.method, estimate.preset, f"{estimate.expected:,}", f"{estimate.queries:,}", usd, asking, *needs

@@ -17,10 +17,11 @@ from torch import Tensor
 
 import dfml
 from dfml.apis.blackbox import BlackBox, gather, prepare
+from dfml.apis.wire import AnswerPart, Unwatched, Wire
 from dfml.engine.parcel import pack
 from dfml.engine.ray_asker import ApiActor
 from dfml.engine.ray_errors import cause_of, check_begun, first_line
-from dfml.errors import DfmlError, Lost, Unreachable
+from dfml.errors import ApiError, BadAnswer, DfmlError, Lost, Unreachable
 
 PIECE = 256
 """Images travel in multiples of so many: a multiple of every backend's own batch, so that batches stay as they are."""
@@ -137,12 +138,23 @@ class RayApi:
 
     def answers_in_parts(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Rows of `images` and their class probabilities, as they arrive."""
+        yield from self.answers_on_wire(images, Unwatched())
+
+    def answers_on_wire(self, images: Tensor, wire: Wire) -> Iterator[AnswerPart]:
+        """The same; a request, as `wire` sees it, is what travels to the actor together."""
         ready = prepare(self.spec, images).detach().cpu()
         channels, height, width = self.spec.image
         piece = PIECE * max(1, PIECE_BYTES // (4 * channels * height * width * PIECE))
         for start in range(0, len(ready), piece):
-            for rows, scores in self._ask(ready[start : start + piece]):
-                yield [start + row for row in rows], scores
+            part = ready[start : start + piece]
+            request = wire.sending(range(start, start + len(part)))
+            try:
+                for rows, scores in self._ask(part, wire):
+                    yield [start + row for row in rows], scores
+            except DfmlError as error:
+                # Answers that were none have been told of one by one: what is left of the request was not answered.
+                wire.ended(request, ApiError(str(error)) if isinstance(error, BadAnswer) else error)
+                raise
 
     def reach(self) -> None:
         """`Unreachable` if a node sees no server there."""
@@ -163,7 +175,7 @@ class RayApi:
         """End all waiting for this API."""
         self._share.stop_waiting(self.spec.name)
 
-    def _ask(self, images: Tensor) -> Iterator[tuple[list[int], Tensor]]:
+    def _ask(self, images: Tensor, wire: Wire) -> Iterator[tuple[list[int], Tensor]]:
         actor, call, over = self._share.actor(), next(self._calls), False
         options = {"num_returns": "streaming", "_generator_backpressure_num_objects": UNREAD}
         answers = actor.ask.options(**options).remote(self.spec.name, call, self._post.send(images))
@@ -173,8 +185,11 @@ class RayApi:
                 if isinstance(told, DfmlError):
                     over = True
                     raise told
-                rows, scores = told
-                yield rows, torch.from_numpy(np.array(scores))
+                rows, scores, unusable = told
+                if unusable:
+                    wire.wasted(unusable)
+                if rows:
+                    yield rows, torch.from_numpy(np.array(scores))
             over = True
         except RayTaskError as error:
             over = True

@@ -1,8 +1,9 @@
 """The process on a Ray node that asks APIs: each for one caller at a time, handing answers on as they come."""
 
+import itertools
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -10,17 +11,36 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import dfml
-from dfml.apis.blackbox import BlackBox, ask_in_parts, innermost, reach, release, rest
+from dfml.apis.blackbox import BlackBox, innermost, reach, release, rest
 from dfml.apis.remote.api import RemoteApi
 from dfml.apis.remote.host import Host
+from dfml.apis.wire import Unwatched, ask_on_wire
 from dfml.engine.parcel import PackedApi
-from dfml.errors import ConfigError, DfmlError
+from dfml.errors import BadAnswer, ConfigError, DfmlError
 from dfml.runtime import work_beside_others
 
 SentImages = NDArray[np.uint8] | NDArray[np.float32]
 """images (n, c, h, w), as levels of 255 or in [0, 1]"""
-_Arrival = tuple[list[int], NDArray[np.float32]] | Exception | None
+ToldPart = tuple[list[int], NDArray[np.float32], int]
+"""rows, the answers (m, k) to them, and how many images were answered unusably meanwhile"""
+_Arrival = ToldPart | Exception | None
 """answers, or how it ended"""
+
+
+class _Teller(Unwatched):
+    """Tells the caller of answers that were none: the ledger is there."""
+
+    def __init__(self, arrived: "queue.SimpleQueue[_Arrival]") -> None:
+        self._arrived, self._sent, self._numbers = arrived, dict[int, int](), itertools.count()
+
+    def sending(self, rows: Sequence[int]) -> int:
+        request = next(self._numbers)
+        self._sent[request] = len(rows)
+        return request
+
+    def ended(self, request: int, error: BaseException) -> None:
+        if isinstance(error, BadAnswer):
+            self._arrived.put(([], np.empty((0, 0), np.float32), self._sent[request]))
 
 
 class ApiActor:
@@ -43,9 +63,7 @@ class ApiActor:
                 f"a Ray node has dfml {dfml.__version__}, and here is {self._version}; install the same on all machines"
             )
 
-    def ask(
-        self, name: str, call: int, sent: SentImages
-    ) -> Iterator[tuple[list[int], NDArray[np.float32]] | DfmlError]:
+    def ask(self, name: str, call: int, sent: SentImages) -> Iterator[ToldPart | DfmlError]:
         """Rows of the images and the answers (m, k) to them, as they arrive; at the end the error, if there was one.
 
         What arrives while the caller is busy travels together: one who has many APIs asked at once gets fewer, larger
@@ -57,18 +75,20 @@ class ApiActor:
         with self._turns[name]:
             arrived: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
             threading.Thread(target=self._fetch, args=(name, call, images, arrived), daemon=True).start()
-            last: _Arrival = ([], np.empty((0, 0), np.float32))
+            nothing = np.empty((0, 0), np.float32)
+            last: _Arrival = ([], nothing, 0)
             while isinstance(last, tuple):
-                rows, scores = list[int](), list[NDArray[np.float32]]()
+                rows, scores, unusable = list[int](), list[NDArray[np.float32]](), 0
                 last = arrived.get()
                 while isinstance(last, tuple):
                     rows += last[0]
-                    scores.append(last[1])
+                    scores += [last[1]] * bool(last[0])
+                    unusable += last[2]
                     if arrived.empty():
                         break
                     last = arrived.get()
-                if rows:
-                    yield rows, np.concatenate(scores)
+                if rows or unusable:
+                    yield rows, np.concatenate(scores) if scores else nothing, unusable
             if isinstance(last, DfmlError):
                 yield last
             elif last is not None:
@@ -101,10 +121,10 @@ class ApiActor:
     def _fetch(self, name: str, call: int, images: Tensor, arrived: "queue.SimpleQueue[_Arrival]") -> None:
         """Ask, and put down what arrives; at the end the error, or None."""
         try:
-            for rows, scores in ask_in_parts(self._open(name), images):
+            for rows, scores in ask_on_wire(self._open(name), images, _Teller(arrived)):
                 if call in self._unwanted:
                     break
-                arrived.put((list(rows), scores.cpu().numpy()))
+                arrived.put((list(rows), scores.cpu().numpy(), 0))
             arrived.put(None)
         except Exception as error:
             arrived.put(error)

@@ -68,6 +68,10 @@ class Method(Protocol):
         """Queries that a planned run sends to each API, at most."""
         ...
 
+    def expected(self, config: Any, specs: Sequence[ApiSpec]) -> list[int]:
+        """Queries that a planned run probably sends to each API."""
+        ...
+
     def effort(self, config: Any, specs: Sequence[ApiSpec]) -> float:
         """Seconds of one core that a planned run computes besides asking, roughly."""
         ...

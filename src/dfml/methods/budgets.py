@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from dfml.apis.blackbox import ApiSpec
-from dfml.errors import ConfigError
+from dfml.apis.ledger import Metered
+from dfml.errors import ApiError, BudgetExceeded, ConfigError, Unreachable
 from dfml.recovery.inversion import RecoveryConfig
 
 
@@ -16,12 +17,32 @@ def within_budgets(queries: Sequence[int], specs: Sequence[ApiSpec]) -> list[int
 def refuse_less_than_a_set(
     recovery: RecoveryConfig, specs: Sequence[ApiSpec], *, budget: int | None, budget_per_api: int | None
 ) -> list[int]:
-    """What a recovered set of each API costs; a budget that buys none is refused."""
+    """What a recovered set of each API costs, at most; budgets that buy none are refused."""
     costs = [recovery.queries(spec.way) for spec in specs]
+    advice = "raise it, or lower recovery.steps, recovery.directions or recovery.images_per_class"
+    if not any(spec.terms.budget is None or spec.terms.budget >= cost for spec, cost in zip(specs, costs, strict=True)):
+        raise ConfigError(
+            f"{specs[0].name}: its budget of {specs[0].terms.budget:,} queries is below one recovered set, which takes "
+            f"{costs[0]:,}, and no other API has more; {advice}"
+        )
     for name, amount in (("--budget", budget), ("--budget-per-api", budget_per_api)):
         if amount is not None and amount < min(costs):
             raise ConfigError(
-                f"{name} {amount:,} is below one recovered set, which takes {min(costs):,} queries; "
-                "raise it, or lower recovery.steps, recovery.directions or recovery.images_per_class"
+                f"{name} {amount:,} is below one recovered set, which takes {min(costs):,} queries; {advice}"
             )
     return costs
+
+
+def nothing_learned(apis: Sequence[Metered], reason: str) -> ApiError:
+    """What to raise instead of handing out a network that learned nothing; `reason` is what the last failure was."""
+    doubt = sum(api.ledger.in_doubt for api in apis)
+    forgive = f", or use --forgive-doubt, so that the {doubt:,} queries in doubt do not count" if doubt else ""
+    if reason:
+        return Unreachable(
+            f"none of the {len(apis)} APIs answered (the last: {reason}); put that right{forgive}, "
+            "then go on with --resume"
+        )
+    return BudgetExceeded(
+        f"the budget does not pay for a single recovered set of any of the {len(apis)} APIs, so nothing was learned; "
+        f"raise it{forgive}, then go on with --resume"
+    )

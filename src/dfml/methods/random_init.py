@@ -35,6 +35,11 @@ def cost(config: RandomConfig, specs: Sequence[ApiSpec]) -> list[int]:
     return [0] * len(specs)
 
 
+def expected(config: RandomConfig, specs: Sequence[ApiSpec]) -> list[int]:
+    """The same: no answer changes what is asked."""
+    return cost(config, specs)
+
+
 def effort(config: RandomConfig, specs: Sequence[ApiSpec]) -> float:
     """Nothing."""
     return 0.0

@@ -9,6 +9,7 @@ from dfml.methods.single_level import (
     SingleLevelConfig,
     cost,
     effort,
+    expected,
     footprint,
     imitate,
     plan,
@@ -18,7 +19,7 @@ from dfml.methods.single_level import (
 from dfml.nets.functional import Net
 from dfml.rng import stream
 
-__all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "footprint", "plan", "run"]
+__all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "expected", "footprint", "plan", "run"]
 
 
 def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:

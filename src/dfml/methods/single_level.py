@@ -7,19 +7,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, rest
-from dfml.apis.ledger import Metered
-from dfml.errors import ApiError, Unreachable
-from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Step, Visited
+from dfml.apis.blackbox import ApiSpec, BlackBox, rest
+from dfml.apis.ledger import Affordability, Metered
+from dfml.errors import ApiError
+from dfml.events import ApiFailed, BudgetSpent, FellShort, LearningStarted, Step, Visited
 from dfml.meta.distil import inner
 from dfml.methods import Workplace
-from dfml.methods.budgets import refuse_less_than_a_set, within_budgets
+from dfml.methods.budgets import nothing_learned, refuse_less_than_a_set, within_budgets
 from dfml.methods.footprint import Footprint, recovery_footprint
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.nets.functional import Net, Params, head_for, normalise
 from dfml.nets.statistics import batch_statistics
 from dfml.recovery.choice import recover
-from dfml.recovery.inversion import AFFORDABLE, RecoveryConfig
+from dfml.recovery.inversion import AFFORDABLE, OnStep, RecoveryConfig
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
 
@@ -65,6 +65,11 @@ def cost(config: SingleLevelConfig, specs: Sequence[ApiSpec]) -> list[int]:
     return within_budgets([config.recovery.queries(spec.way) for spec in specs], specs)
 
 
+def expected(config: SingleLevelConfig, specs: Sequence[ApiSpec]) -> list[int]:
+    """Queries to each API, probably."""
+    return within_budgets([config.recovery.expected_queries(spec.way) for spec in specs], specs)
+
+
 def effort(config: SingleLevelConfig, specs: Sequence[ApiSpec]) -> float:
     """Seconds of one core: the generator's, and those of a student an API."""
     return sum(config.recovery.seconds(spec.way) + STUDENT_SECONDS for spec in specs)
@@ -93,12 +98,22 @@ def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) 
     """
     apis = place.apis
     place.emit(LearningStarted(method=method, apis=len(apis), iterations=len(apis), budget=place.budget))
-    answered, spent, reason = 0, False, ""
+    answered, failed, spent, reason = 0, 0, False, ""
     for iteration, index in enumerate(visiting_order(len(apis), place.seed)):
         api = apis[index]
         name, before = api.spec.name, api.ledger.queries
-        remaining = api.ledger.remaining
-        if remaining is not None and remaining < config.recovery.queries(api.spec.way):
+
+        def turn(box: BlackBox, on_step: OnStep | None = None, iteration: int = iteration) -> RecoveredSet:
+            return recover(
+                box,
+                config.recovery,
+                rng=stream(place.seed, "visit", iteration, "support"),
+                size=config.net.size,
+                on_step=on_step,
+                device=place.hardware.device,
+            )
+
+        if not Affordability(api).pays_for(config.recovery.queries(api.spec.way), turn):
             if not spent:
                 place.emit(BudgetSpent(iteration=iteration, queries=place.queries))
             spent = True
@@ -117,16 +132,9 @@ def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) 
             )
 
         try:
-            support = recover(
-                api,
-                config.recovery,
-                rng=stream(place.seed, "visit", iteration, "support"),
-                size=config.net.size,
-                on_step=on_step,
-                device=place.hardware.device,
-            )
+            support = turn(api, on_step)
         except ApiError as error:
-            reason = str(error)
+            failed, reason = failed + 1, str(error)
             place.emit(ApiFailed(iteration=iteration, api=name, reason=reason))
             continue
         answered += 1
@@ -142,9 +150,9 @@ def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) 
         rest(api)
         yield Recovered(iteration, api, support)
     if not answered:
-        raise Unreachable(
-            f"none of the {len(apis)} APIs answered (the last: {reason}); put that right, then go on with --resume"
-        )
+        raise nothing_learned(apis, reason)
+    if failed:
+        place.emit(FellShort(got=answered, planned=answered + failed, what="sets", reason=reason))
 
 
 def visiting_order(count: int, seed: int) -> list[int]:

@@ -28,6 +28,8 @@ ESTIMATORS: dict[str, Estimator] = {
 
 IMAGE_STEP_SECONDS = 2.5e-3
 """one core's, of one image in one step of the generator at 32 x 32"""
+EXPECTED_SHARE = 0.4
+"""of the largest price, that a set with `early_stop` costs: a third to a half on most APIs"""
 COMPANY = 32
 """Images that go through the generator at least, arrived ones among them: BatchNorm needs the company."""
 
@@ -115,6 +117,11 @@ class RecoveryConfig:
         most = self.steps * cost if self.limit is None else min(self.steps * cost, self.limit)
         # Without early stop all images take part in every step, so the limit falls between two steps.
         return (most if self.early_stop else most // cost * cost) * self.images_per_class * way
+
+    def expected_queries(self, way: int) -> int:
+        """What one recovered set will probably cost: images that arrive early need no more."""
+        most = self.queries(way)
+        return round(EXPECTED_SHARE * most) if self.early_stop and self.strategy == "inversion" else most
 
     def seconds(self, way: int) -> float:
         """What the generator takes of one core for one set, roughly, at 32 x 32."""

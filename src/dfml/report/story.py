@@ -24,6 +24,7 @@ class ApiStory:
     accuracy: float | None  # as reported
     queries: int
     money: float | None  # USD, where a price is known
+    unusable: int
     in_doubt: int
     weight: float | None  # what chorus made of its answers
     reached: float | None  # the part of its support sets that it gives the class they are meant for
@@ -120,7 +121,8 @@ def _api(name: str, events: Iterable[Happening], spent: Mapping[str, int]) -> Ap
         classes=tuple(map(str, joined.get("classes", ()))),
         accuracy=joined.get("accuracy"),
         queries=queries,
-        money=None if price is None else queries * float(price) / 1000,
+        money=None if price is None else (queries + spent.get("unusable", 0)) * float(price) / 1000,
+        unusable=spent.get("unusable", 0),
         in_doubt=spent.get("in_doubt", 0),
         weight=told["ApiWeighed"][-1]["weight"] if told["ApiWeighed"] else None,
         reached=sum(reached) / len(reached) if reached else None,

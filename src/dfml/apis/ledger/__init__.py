@@ -1,5 +1,6 @@
 """What was asked of every API, what it answered, and what may still be asked."""
 
-from dfml.apis.ledger.ledger import Budget, Ledger, Metered, ledger_path, spending
+from dfml.apis.ledger.affordability import Affordability
+from dfml.apis.ledger.ledger import COLUMNS, Budget, Ledger, Metered, ledger_path, spending
 
-__all__ = ["Budget", "Ledger", "Metered", "ledger_path", "spending"]
+__all__ = ["COLUMNS", "Affordability", "Budget", "Ledger", "Metered", "ledger_path", "spending"]

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,10 +15,12 @@ from dfml.apis.ledger.index import Index, Words
 from dfml.errors import ArtifactError, ConfigError, DfmlError
 
 ProbabilityArray = NDArray[np.float32]
+AnswerArray = NDArray[np.float32] | NDArray[np.float16]
 
-_OURS, _FORMAT = 0x64666D6C, 1  # "dfml" in ASCII
+_OURS, _FORMAT = 0x64666D6C, 2  # "dfml" in ASCII
 _ROW = 1024  # answers in one row of the table, at most: what a lookup has to read
 _PAID = f"SELECT coalesce((SELECT first + length(keys) / {KEY_BYTES} FROM answers ORDER BY first DESC LIMIT 1), 0)"
+_COUNTED = "SELECT coalesce((SELECT count FROM counts WHERE what = ?), 0)"
 _SCHEMA = """
 CREATE TABLE about (name TEXT NOT NULL, classes TEXT NOT NULL);
 -- Answers are numbered in the order they came. A row holds those of one request: their keys and probabilities, joined.
@@ -26,6 +28,8 @@ CREATE TABLE answers (first INTEGER PRIMARY KEY, keys BLOB NOT NULL, probs BLOB 
 -- Requests that were about to be sent: whatever is still here when no process works was in flight at a crash.
 CREATE TABLE in_flight (id INTEGER PRIMARY KEY AUTOINCREMENT, count INTEGER NOT NULL);
 """
+_SINCE_2 = "CREATE TABLE counts (what TEXT PRIMARY KEY, count INTEGER NOT NULL)"
+"""how many answers were unusable, and how many the file saved"""
 
 
 class Journal:
@@ -53,10 +57,11 @@ class Journal:
             raise
 
     def belongs_to(self, name: str, classes: Sequence[str]) -> None:
-        """Make this the journal of that API, or raise if it is another's."""
+        """Make this the journal of that API, or raise if it is another's; without answers, classes may change."""
         with self._transaction():
             told = self._db.execute("SELECT name, classes FROM about").fetchone()
-            if told is None:
+            if told is None or (told[0] == name and self.paid == 0):
+                self._db.execute("DELETE FROM about")
                 self._db.execute("INSERT INTO about VALUES (?, ?)", (name, json.dumps(list(classes))))
                 return
         if told[0] != name:
@@ -72,6 +77,16 @@ class Journal:
     def paid(self) -> int:
         """How many answers it holds."""
         return self._one(_PAID)
+
+    @property
+    def unusable(self) -> int:
+        """Images whose answers were paid for and could not be used."""
+        return self._one(_COUNTED, "unusable")
+
+    @property
+    def saved(self) -> int:
+        """Images that were answered from this file."""
+        return self._one(_COUNTED, "saved")
 
     @property
     def in_doubt(self) -> int:
@@ -100,30 +115,40 @@ class Journal:
                         "SELECT first, keys, probs FROM answers WHERE first <= ? ORDER BY first DESC LIMIT 1", (place,)
                     ).fetchone()
                 end = first + len(row_keys) // KEY_BYTES
-                row = np.frombuffer(probs, "<f4").reshape(-1, way)
+                row = _read(probs, end - first, way)
             at = place - first
             if row_keys[at * KEY_BYTES : (at + 1) * KEY_BYTES] == key:  # the index knows only half of a key
                 found[key] = row[at]
         return found
 
-    def announce(self, count: int, *, limit: int | None) -> int | None:
+    def spent(self, *, forgive_doubt: bool) -> int:
+        """What counts against a budget: answers, usable or not, and what is under way or, unless forgiven, in doubt."""
+        sent = self.in_flight if forgive_doubt else self._one("SELECT coalesce(sum(count), 0) FROM in_flight")
+        return self.paid + self.unusable + sent
+
+    def announce(self, count: int, *, limit: int | None, forgive_doubt: bool = False) -> int | None:
         """Write down that `count` images are about to be sent; None, and nothing written, if that passes `limit`."""
         with self._transaction():
-            if limit is not None and self.paid + self.in_flight + count > limit:
+            if limit is not None and self.spent(forgive_doubt=forgive_doubt) + count > limit:
                 return None
             return self._db.execute("INSERT INTO in_flight (count) VALUES (?)", (count,)).lastrowid
 
-    def keep(self, request: int, keys: Sequence[bytes], answers: ProbabilityArray) -> None:
-        """Keep `answers` (n, k), the whole or a part of what `request` announced."""
+    def keep(self, shares: Mapping[int, int], keys: Sequence[bytes], answers: AnswerArray) -> None:
+        """Keep `answers` (n, k), float32 or float16, to so many images of each request in `shares`."""
+        little = answers.astype(answers.dtype.newbyteorder("<"), copy=False)
         with self._transaction():
             first = self.paid
             for start in range(0, len(keys), _ROW):
                 part = slice(start, start + _ROW)
-                row = (first + start, b"".join(keys[part]), answers[part].astype("<f4", copy=False).tobytes())
+                row = (first + start, b"".join(keys[part]), little[part].tobytes())
                 self._db.execute("INSERT INTO answers VALUES (?, ?, ?)", row)
-            done = self._db.execute("DELETE FROM in_flight WHERE id = ? AND count = ?", (request, len(keys))).rowcount
-            if not done:
-                self._db.execute("UPDATE in_flight SET count = count - ? WHERE id = ?", (len(keys), request))
+            self._end(shares)
+
+    def waste(self, shares: Mapping[int, int], more: int = 0) -> None:
+        """So many images of each request, and `more` that were never announced, got answers that are none."""
+        with self._transaction():
+            self._end(shares)
+            self._count("unusable", sum(shares.values()) + more)
 
     def withdraw(self, request: int) -> None:
         """`request` failed; what it announced and did not get is not under way any more."""
@@ -134,8 +159,24 @@ class Journal:
         """How `request` ended cannot be known: it stays on file, in doubt."""
         self._abandoned.add(request)
 
+    def save(self, count: int) -> None:
+        """So many images more were answered from this file."""
+        with self._transaction():
+            self._count("saved", count)
+
     def close(self) -> None:
         self._db.close()
+
+    def _end(self, shares: Mapping[int, int]) -> None:
+        """So many images of each request are not under way any more."""
+        for request, count in shares.items():
+            done = self._db.execute("DELETE FROM in_flight WHERE id = ? AND count = ?", (request, count)).rowcount
+            if not done:
+                self._db.execute("UPDATE in_flight SET count = count - ? WHERE id = ?", (count, request))
+
+    def _count(self, what: str, count: int) -> None:
+        more = "INSERT INTO counts VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET count = count + excluded.count"
+        self._db.execute(more, (what, count))
 
     def _create(self) -> None:
         if not _is_empty(self._db):
@@ -147,6 +188,8 @@ class Journal:
                 for statement in _SCHEMA.split(";\n"):
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA application_id = {_OURS}")
+            if self._one("PRAGMA user_version") < _FORMAT:  # new, or of the format before: its answers stay as they are
+                self._db.execute(_SINCE_2)
                 self._db.execute(f"PRAGMA user_version = {_FORMAT}")
 
     def _catch_up(self) -> None:
@@ -170,7 +213,7 @@ class Journal:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _one(self, query: str, *values: int) -> int:
+    def _one(self, query: str, *values: int | str) -> int:
         with _explained(self.path):
             return int(self._db.execute(query, values).fetchone()[0])
 
@@ -178,13 +221,15 @@ class Journal:
 class Facts(NamedTuple):
     """What a journal says of itself."""
 
-    name: str | None
-    paid: int
-    in_doubt: int
+    name: str | None = None
+    paid: int = 0
+    unusable: int = 0
+    in_doubt: int = 0
+    saved: int = 0
 
 
 def read_only(path: Path) -> Facts:
-    """What the journal at `path` says, without touching it: name, paid, in_doubt.
+    """What the journal at `path` says, without touching it.
 
     In doubt is then also what a process that works at this moment has under way.
     """
@@ -192,23 +237,30 @@ def read_only(path: Path) -> Facts:
     how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
     with _explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=60)) as db:
         if _is_empty(db):  # killed before it had begun
-            return Facts(None, 0, 0)
-        _check_ours(path, db)
+            return Facts()
+        version = _check_ours(path, db)
         name = db.execute("SELECT max(name) FROM about").fetchone()[0]
         in_doubt = db.execute("SELECT coalesce(sum(count), 0) FROM in_flight").fetchone()[0]
-        return Facts(name, db.execute(_PAID).fetchone()[0], in_doubt)
+        unusable, saved = (
+            db.execute(_COUNTED, (what,)).fetchone()[0] if version > 1 else 0 for what in ("unusable", "saved")
+        )
+        return Facts(name, db.execute(_PAID).fetchone()[0], unusable, in_doubt, saved)
 
 
 def _is_empty(db: sqlite3.Connection) -> bool:
     return bool(db.execute("SELECT count(*) = 0 FROM sqlite_master").fetchone()[0])
 
 
-def _check_ours(path: Path, db: sqlite3.Connection) -> None:
+def _check_ours(path: Path, db: sqlite3.Connection) -> int:
+    """The format of a ledger that we can read."""
     if db.execute("PRAGMA application_id").fetchone()[0] != _OURS:
         raise ArtifactError(f"{path} is no ledger of dfml; move it away or name another run folder")
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version != _FORMAT:
-        raise ArtifactError(f"{path} is a ledger of format {version}, not {_FORMAT}; use the dfml that wrote it")
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if not 1 <= version <= _FORMAT:
+        raise ArtifactError(
+            f"{path} is a ledger of format {version}, and this dfml knows 1 to {_FORMAT}; use the dfml that wrote it"
+        )
+    return version
 
 
 @contextmanager
@@ -225,6 +277,12 @@ def _explained(path: Path) -> Iterator[None]:
         if type(error) is not sqlite3.DatabaseError:  # its subclasses mean a mistake of ours, not of the file
             raise
         raise ArtifactError(f"{path} is damaged or no ledger of dfml ({error}); move it away") from error
+
+
+def _read(probs: bytes, count: int, way: int) -> ProbabilityArray:
+    """Answers (count, way) as they were kept: in 4 bytes a number, or in 2."""
+    kind = "<f2" if len(probs) == 2 * count * way else "<f4"
+    return np.frombuffer(probs, kind).reshape(-1, way).astype(np.float32, copy=False)
 
 
 def _tags(keys: bytes) -> Words:

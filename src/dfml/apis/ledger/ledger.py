@@ -11,13 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, Checked, ask_in_parts, check_answer, innermost, prepare
+from dfml.apis.blackbox import ApiSpec, BlackBox, Checked, check_answer, innermost, prepare
+from dfml.apis.ledger.calls import Call
 from dfml.apis.ledger.fingerprint import fingerprints
-from dfml.apis.ledger.journal import Facts, Journal, ProbabilityArray, read_only
-from dfml.errors import ApiError, ArtifactError, BadAnswer, BudgetExceeded, ConfigError, Lost
+from dfml.apis.ledger.journal import AnswerArray, Facts, Journal, ProbabilityArray, read_only
+from dfml.apis.wire import AnswerPart, ask_on_wire
+from dfml.errors import ArtifactError, BadAnswer, BudgetExceeded, ConfigError, Lost
 
-Part = tuple[Sequence[int], Tensor]
-"""m rows of what was sent, and the answers (m, k) to them"""
+WIDE = 100
+"""classes above which answers are kept in 2 bytes a number instead of 4: what learning can use of them is in those"""
 LOSSES = 5
 """How often in a row the process that asks may be lost, without a single answer between, before we give up."""
 
@@ -27,7 +29,7 @@ class Budget:
 
     def __init__(self, total: int) -> None:
         self.total = _checked(total)
-        self._held: dict[Path, int] = {}  # by each ledger: answers kept and images under way
+        self._held: dict[Path, int] = {}  # by each ledger: what it has spent, is sending and has set aside
         self._lock = threading.Lock()
 
     @property
@@ -46,58 +48,87 @@ class Budget:
         with self._lock:
             self._held[ledger] = spent
 
-    def _give_back(self, ledger: Path, count: int) -> None:
+    def _release(self, ledger: Path, count: int) -> None:
         with self._lock:
             self._held[ledger] -= count
+
+    def _take(self, ledger: Path, count: int) -> None:
+        """Like `_hold`, for what was sent without asking first."""
+        with self._lock:
+            self._held[ledger] += count
 
 
 class Ledger:
     """The answers of one API in one file. Threads may share it; `Metered` is the way to use it.
 
-    `budget` bounds the answers of this API, `shared` those of all ledgers that hold the same `Budget`. Both count what
-    earlier processes paid. Requests that a crash interrupted count as `in_doubt`, not against a budget: a run that is
-    resumed must be able to ask again what it lost. The file is open but for times of `rest`.
+    Of every API it knows four numbers: `queries`, the answers it keeps; `unusable`, answers that were none; `in_doubt`,
+    images that were on the wire when a process died or a connection broke; and what it `saved`. `budget` bounds the
+    first three together for this API, `shared` for all ledgers that hold the same `Budget`; both count what earlier
+    processes sent. With `forgive_doubt` what is in doubt does not count. Answers of more than `WIDE` classes are kept,
+    and used, in float16, unless `exact`. The file is open but for times of `rest`.
     """
 
-    def __init__(self, path: str | Path, *, budget: int | None = None, shared: Budget | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        budget: int | None = None,
+        shared: Budget | None = None,
+        forgive_doubt: bool = False,
+        exact: bool = False,
+    ) -> None:
         self.path, self.budget, self.shared = Path(path), None if budget is None else _checked(budget), shared
+        self.forgive_doubt, self.exact = forgive_doubt, exact
         self.hits = 0
         """images answered without paying, since this ledger was opened"""
+        self._untold = 0  # of those, how many the file does not know of
+        self._reserved = 0  # images that calls may still send
         self._open: Journal | None = Journal(self.path)
         self._asked: set[bytes] = set()  # keys that some thread is asking for
         self._changed = threading.Condition()  # also the lock of everything here
         if shared is not None:
-            shared._enter(self.path, self.queries)
+            shared._enter(self.path, self._journal.spent(forgive_doubt=forgive_doubt))
 
     @property
     def queries(self) -> int:
-        """Answers paid for, by this process and those before."""
+        """Answers paid for and kept, by this process and those before."""
         with self._changed:
             return self._facts.paid
 
     @property
+    def unusable(self) -> int:
+        """Images whose answers were paid for and could not be used."""
+        with self._changed:
+            return self._facts.unusable
+
+    @property
     def in_doubt(self) -> int:
-        """Images whose request was interrupted by a crash: perhaps paid for, and not kept."""
+        """Images whose request was interrupted: perhaps paid for, and not kept."""
         with self._changed:
             return self._facts.in_doubt
+
+    @property
+    def saved(self) -> int:
+        """Images that were answered from the file, by this process and those before."""
+        with self._changed:
+            return self._facts.saved + self._untold
 
     @property
     def remaining(self) -> int | None:
         """How many more images may be sent; None means any number."""
         with self._changed:
-            under_way = 0 if self._open is None else self._open.in_flight
-            own = None if self.budget is None else max(0, self.budget - self._facts.paid - under_way)
+            own = None if self.budget is None else max(0, self.budget - self._spent - self._reserved)
         bounds = [own, None if self.shared is None else self.shared.remaining]
         return min((bound for bound in bounds if bound is not None), default=None)
 
     def answers(
-        self, spec: ApiSpec, keys: list[bytes], send: Callable[[list[int]], Iterable[Part]]
+        self, spec: ApiSpec, keys: list[bytes], send: Callable[[list[int], "Call"], Iterator[AnswerPart]]
     ) -> ProbabilityArray:
         """Answers (n, k) to the images with these keys: known ones from the file, the others through `send`.
 
-        `send` gets the places of the unknown images in `keys` and yields float32 probabilities for them; it is called
-        outside the lock. An image that another thread is asking for is waited for. Where `send` ends with `Lost`, what
-        it had not brought home is in doubt and is asked for again.
+        `send` gets the places of the unknown images in `keys` and the wire on which to tell of requests, and yields
+        float32 probabilities for them; it is called outside the lock. An image that another thread is asking for is
+        waited for. Where `send` ends with `Lost`, what it had not brought home is in doubt and is asked for again.
         """
         place = dict(zip(keys, range(len(keys)), strict=True))  # of equal images, one is enough
         answers = np.empty((len(keys), spec.way), np.float32)
@@ -112,15 +143,16 @@ class Ledger:
                     losses = 0
                 mine = [key for key in missing if key not in self._asked] if self._asked else missing
                 if mine:
-                    request = self._reserve(spec, len(mine))
+                    self._reserve(spec, len(mine))
                     self._asked.update(mine)
                 elif missing:
                     self._changed.wait()  # for the thread that asks for them
             if mine:
                 places = [place[key] for key in mine]
                 paid.update(mine)
+                call = Call(self, spec, mine)
                 try:
-                    answers[places] = self._pay(spec, request, mine, send(places))
+                    answers[places] = self._pay(call, send(places, call))
                 except Lost:
                     losses += 1
                     if losses == LOSSES:
@@ -129,6 +161,7 @@ class Ledger:
                 missing = [] if len(mine) == len(missing) else [key for key in missing if key not in set(mine)]
         with self._changed:
             self.hits += len(keys) - len(paid)
+            self._untold += len(keys) - len(paid)
         return answers if len(place) == len(keys) else answers[[place[key] for key in keys]]
 
     def known(self, spec: ApiSpec, keys: Sequence[bytes]) -> dict[bytes, ProbabilityArray]:
@@ -137,9 +170,16 @@ class Ledger:
             return self._journal.find(keys, spec.way)
 
     def belongs_to(self, spec: ApiSpec) -> None:
-        """Make this the ledger of that API; `ConfigError` if it is another's or its classes have changed."""
+        """Make this the ledger of that API; `ConfigError` if it is another's or the classes of its answers changed."""
         with self._changed:
             self._journal.belongs_to(spec.name, spec.classes)
+
+    def count_unusable(self, count: int) -> None:
+        """So many images were answered unusably out of our sight, beside those that were announced."""
+        with self._changed:
+            self._journal.waste({}, count)
+            if self.shared is not None:
+                self.shared._take(self.path, count)
 
     def rest(self) -> None:
         """Close the file until it is needed again, unless some thread is asking."""
@@ -150,8 +190,13 @@ class Ledger:
     def close(self) -> None:
         with self._changed:
             if self._open is not None:
-                self._open.close()
-                self._open = None
+                try:
+                    if self._untold:
+                        self._open.save(self._untold)
+                        self._untold = 0
+                finally:
+                    self._open.close()
+                    self._open = None
 
     def __enter__(self) -> Self:
         return self
@@ -172,61 +217,94 @@ class Ledger:
         """What the file says, whether it is open or not."""
         return read_only(self.path) if self._open is None else self._open
 
-    def _reserve(self, spec: ApiSpec, count: int) -> int:
-        """Announce a request of `count` images, within all budgets, or raise."""
+    @property
+    def _spent(self) -> int:
+        """What counts against the budget already."""
+        if self._open is not None:
+            return self._open.spent(forgive_doubt=self.forgive_doubt)
+        facts = read_only(self.path)
+        return facts.paid + facts.unusable + (0 if self.forgive_doubt else facts.in_doubt)
+
+    def _reserve(self, spec: ApiSpec, count: int) -> None:
+        """Set `count` images aside, within all budgets, or raise."""
         if self.shared is not None and not self.shared._hold(self.path, count):
-            raise BudgetExceeded(
-                f"{spec.name}: {count} more queries would pass the budget of all APIs together "
-                f"({self.shared.remaining} of {self.shared.total} left), so none was sent; raise it or ask for less"
-            )
+            raise BudgetExceeded(self._too_much_for_all(spec, count) + ", so none was sent; " + self._advice())
+        if self.budget is not None and self._spent + self._reserved + count > self.budget:
+            if self.shared is not None:
+                self.shared._release(self.path, count)
+            raise BudgetExceeded(self._too_much(spec, count) + ", so none was sent; " + self._advice())
+        self._reserved += count
+
+    def _announce(self, spec: ApiSpec, granted: int, *, more: int) -> int:
+        """The number of a new request, of images that were set aside and of `more` that were not; or raise."""
+        if more and self.shared is not None and not self.shared._hold(self.path, more):
+            raise BudgetExceeded(self._too_much_for_all(spec, more) + "; " + self._advice())
         request = None
         try:
-            request = self._journal.announce(count, limit=self.budget)
+            # What other calls have set aside is theirs.
+            limit = None if self.budget is None else self.budget - self._reserved + granted
+            request = self._journal.announce(granted + more, limit=limit, forgive_doubt=self.forgive_doubt)
         finally:
-            if request is None and self.shared is not None:
-                self.shared._give_back(self.path, count)
+            if request is None and more and self.shared is not None:
+                self.shared._release(self.path, more)
         if request is None:
-            raise BudgetExceeded(
-                f"{spec.name}: {count} more queries would pass its budget "
-                f"({self._journal.paid} of {self.budget} spent), so none was sent; raise it or ask for less"
-            )
+            raise BudgetExceeded(self._too_much(spec, granted + more) + "; " + self._advice())
+        self._reserved -= granted
         return request
 
-    def _pay(self, spec: ApiSpec, request: int, keys: list[bytes], parts: Iterable[Part]) -> ProbabilityArray:
-        """The answers (n, k) to `keys`, each on file before anybody sees it."""
-        answers, unanswered = np.empty((len(keys), spec.way), np.float32), set(keys)
+    def _too_much(self, spec: ApiSpec, count: int) -> str:
+        return f"{spec.name}: {count} more queries would pass its budget ({self._told()})"
+
+    def _too_much_for_all(self, spec: ApiSpec, count: int) -> str:
+        assert self.shared is not None
+        left = f"{self.shared.remaining} of {self.shared.total} left"
+        return f"{spec.name}: {count} more queries would pass the budget of all APIs together ({left})"
+
+    def _told(self) -> str:
+        """What is spent, in words."""
+        unusable, doubt = self._journal.unusable, 0 if self.forgive_doubt else self._journal.in_doubt
+        parts = [f"{unusable:,} unusable"] * bool(unusable) + [f"{doubt:,} in doubt"] * bool(doubt)
+        return f"{self._spent} of {self.budget} spent" + f", {' and '.join(parts)} among them" * bool(parts)
+
+    def _advice(self) -> str:
+        doubt = 0 if self.forgive_doubt else self._journal.in_doubt
+        forgive = f", or use --forgive-doubt, so that the {doubt:,} in doubt do not count" if doubt else ""
+        return f"raise it or ask for less{forgive}"
+
+    def _pay(self, call: "Call", parts: Iterator[AnswerPart]) -> ProbabilityArray:
+        """All answers of `call`, each on file before anybody sees it."""
         try:
-            for rows, scores in parts:
-                part = [keys[row] for row in rows]
-                answers[rows] = kept = scores.cpu().numpy()
-                with self._changed:
-                    self._journal.keep(request, part, kept)
-                    self._settle(part)
-                unanswered.difference_update(part)
-            if unanswered:
-                raise BadAnswer(f"{spec.name}: {len(keys)} images were sent, {len(unanswered)} of them got no answer")
-        except BaseException as error:
-            # An API that failed, or found no images in what it got, says so. All else leaves us in doubt.
-            told = isinstance(error, ApiError | ConfigError) and not isinstance(error, Lost)
-            self._release(request, unanswered, failed=told)
-            raise
-        return answers
+            try:
+                for rows, scores in parts:
+                    call.keep(rows, scores)
+                call.complete()
+            finally:
+                close = getattr(parts, "close", None)
+                if close is not None:  # whoever asks may still rescue what arrives meanwhile
+                    close()
+        finally:
+            call.end()
+        return call.answers
+
+    def _as_kept(self, spec: ApiSpec, scores: ProbabilityArray) -> AnswerArray:
+        """Answers (n, k) as the file has them."""
+        return scores if self.exact or spec.way <= WIDE else scores.astype(np.float16)
 
     def _settle(self, keys: Iterable[bytes]) -> None:
         """No thread asks for `keys` any more; threads that wait for them look again."""
         self._asked.difference_update(keys)
         self._changed.notify_all()
 
-    def _release(self, request: int, keys: set[bytes], *, failed: bool) -> None:
-        """The images of `keys` were not answered: because the API failed, or for a reason that is not known."""
-        with self._changed:
-            self._settle(keys)
-            if self.shared is not None:
-                self.shared._give_back(self.path, len(keys))
-            if failed:
-                self._journal.withdraw(request)
-            else:
-                self._journal.abandon(request)
+    def _give_back(self, count: int) -> None:
+        """So many images that were set aside were not sent."""
+        self._reserved -= count
+        if self.shared is not None:
+            self.shared._release(self.path, count)
+
+    def _forgive(self, count: int) -> None:
+        """So many images are in doubt now."""
+        if self.shared is not None and self.forgive_doubt:
+            self.shared._release(self.path, count)
 
 
 class Metered:
@@ -245,9 +323,14 @@ class Metered:
         if len(ready) == 0:
             return torch.zeros(0, self.spec.way, device=images.device)
 
-        def send(places: list[int]) -> Iterator[Part]:
-            for rows, scores in ask_in_parts(self.api, ready if len(places) == len(ready) else ready[places]):
-                yield rows, scores if self._checked else check_answer(self.spec, scores, len(rows))
+        def send(places: list[int], call: Call) -> Iterator[AnswerPart]:
+            for rows, scores in ask_on_wire(self.api, ready if len(places) == len(ready) else ready[places], call):
+                try:
+                    answers = scores if self._checked else check_answer(self.spec, scores, len(rows))
+                except BadAnswer:
+                    call.waste(rows)
+                    raise
+                yield rows, answers
 
         answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)
         return torch.from_numpy(answers).to(images.device)
@@ -265,13 +348,17 @@ class Metered:
         return rows, torch.from_numpy(answers)
 
 
+COLUMNS = ("queries", "unusable", "in_doubt", "saved")
+"""what is told of every API: answers kept; paid for nothing; perhaps paid for nothing; not paid for again"""
+
+
 def ledger_path(run: Path, name: str) -> Path:
     """The file of an API's ledger in a run folder."""
     return run / "ledger" / f"{quote(name, safe='')}.sqlite"
 
 
 def spending(run: str | Path) -> dict[str, Any]:
-    """What a run has spent so far: {"queries": total, "apis": {name: {"queries": n, "in_doubt": m}}}."""
+    """What a run has spent so far: each of `COLUMNS`, in all and, under "apis", by name."""
     run = Path(run)
     folder = run / "ledger"
     if not folder.is_dir() and not (run / "config.toml").is_file():
@@ -279,8 +366,13 @@ def spending(run: str | Path) -> dict[str, Any]:
     apis = {}
     for path in sorted(folder.glob("*.sqlite")):
         facts = read_only(path)
-        apis[facts.name or unquote(path.stem)] = {"queries": facts.paid, "in_doubt": facts.in_doubt}
-    return {"queries": sum(api["queries"] for api in apis.values()), "apis": apis}
+        apis[facts.name or unquote(path.stem)] = {
+            "queries": facts.paid,
+            "unusable": facts.unusable,
+            "in_doubt": facts.in_doubt,
+            "saved": facts.saved,
+        }
+    return {what: sum(api[what] for api in apis.values()) for what in COLUMNS} | {"apis": apis}
 
 
 def _checked(budget: int) -> int:

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -21,7 +21,19 @@ from dfml.apis.remote.patience import Attempt, Gate, NotSent, TooLarge, judge
 from dfml.apis.remote.reading import blotting
 from dfml.apis.remote.secrets import Redactor, Secret
 from dfml.apis.scores import OutputConfig, Scores, probabilities
-from dfml.errors import ApiError, BadAnswer, ConfigError, Garbled, RateLimited, Refused, Unreachable
+from dfml.apis.wire import AnswerPart, Unwatched, Wire
+from dfml.errors import (
+    ApiError,
+    BadAnswer,
+    BudgetExceeded,
+    ConfigError,
+    DfmlError,
+    Garbled,
+    RateLimited,
+    Refused,
+    Unanswered,
+    Unreachable,
+)
 
 FORM_TRIES = 3
 """how often a form that a server may not know is tried before the next one; a fault may have been the reason"""
@@ -47,6 +59,15 @@ class WireFormat(Protocol):
     def scores(self, reply: HttpResponse, count: int) -> Scores:
         """What a well-formed reply says of `count` images; `Garbled` for any other."""
         ...
+
+
+class _Images(NamedTuple):
+    """What fits into one request, and who is told of it."""
+
+    pixels: Tensor
+    rows: range
+    """where they stand in the call"""
+    wire: Wire
 
 
 class RemoteApi:
@@ -84,7 +105,11 @@ class RemoteApi:
         return gather(self, images)
 
     def answers_in_parts(self, images: Tensor) -> Iterator[tuple[Sequence[int], Tensor]]:
-        """Rows of `images` and their class probabilities, as they arrive.
+        """Rows of `images` and their class probabilities, as they arrive."""
+        yield from self.answers_on_wire(images, Unwatched())
+
+    def answers_on_wire(self, images: Tensor, wire: Wire) -> Iterator[AnswerPart]:
+        """The same; every try of a request is told to `wire` the moment before it is sent, and how it ended.
 
         After a failure nothing more is sent, but what is under way is waited for: it will have been paid for.
         """
@@ -100,7 +125,7 @@ class RemoteApi:
                 room = 2 * self.limits.concurrency if self._proven.is_set() else 1
                 while waiting and failure is None and len(running) < room:
                     rows = _cut(waiting, self.images_per_request)
-                    running[pool.submit(self._ask, ready[rows.start : rows.stop], stopped)] = rows
+                    running[pool.submit(self._ask, _Images(ready[rows.start : rows.stop], rows, wire), stopped)] = rows
                 answered, answers = list[int](), list[Tensor]()
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     rows, error = running.pop(future), future.exception()
@@ -121,6 +146,9 @@ class RemoteApi:
             raise
         finally:
             pool.shutdown(cancel_futures=True)  # also when the caller wants no more: nothing further is sent
+            for future, rows in running.items():  # what came too late to be handed on is paid for, too
+                if not future.cancelled() and future.exception() is None:
+                    wire.rescue(rows, future.result())
         if failure is not None:
             raise failure
 
@@ -151,7 +179,7 @@ class RemoteApi:
     def __setstate__(self, state: dict[str, Any]) -> None:  # what it has learned of the server stays in its process
         self.__dict__.update(state, gate=Gate(state["limits"]), last_scores=None, _proven=threading.Event())
 
-    def _ask(self, images: Tensor, stopped: threading.Event) -> Tensor:
+    def _ask(self, images: "_Images", stopped: threading.Event) -> Tensor:
         """Probabilities (n, k) for images that fit into one request."""
         attempt = Attempt(stopped)
         try:
@@ -167,7 +195,7 @@ class RemoteApi:
         self._proven.set()
         return answer
 
-    def _discover(self, images: Tensor, attempt: Attempt) -> Tensor:
+    def _discover(self, images: "_Images", attempt: Attempt) -> Tensor:
         """Try the format's forms, best first, and remember for all APIs of the server which one it understands.
 
         What is tried in vain counts like any other try, so that no server is asked more often for having forms.
@@ -190,17 +218,21 @@ class RemoteApi:
         self.host.knows.setdefault(type(self.format).__name__, last)
         return answer
 
-    def _persist(self, images: Tensor, form: str, attempt: Attempt) -> Tensor:
+    def _persist(self, images: "_Images", form: str, attempt: Attempt) -> Tensor:
         """Exchange, and again after failures that may pass, until the gate says that it is enough."""
+        before = ""
         while True:
             try:
                 return self._patient(images, form, attempt)
             except NotSent:
                 raise
+            except BudgetExceeded as error:
+                raise BudgetExceeded(f"{error}{before}") from None
             except (Unreachable, Garbled) as error:
                 self.gate.failed(error, attempt)
+                before = f", after: {error}"
 
-    def _patient(self, images: Tensor, form: str, attempt: Attempt) -> Tensor:
+    def _patient(self, images: "_Images", form: str, attempt: Attempt) -> Tensor:
         """Exchange, and again for as long as the server asks us to wait and the gate is willing."""
         while True:
             try:
@@ -208,26 +240,30 @@ class RemoteApi:
             except RateLimited as error:
                 self.gate.failed(error, attempt)
 
-    def _exchange(self, images: Tensor, form: str, attempt: Attempt) -> Tensor:
+    def _exchange(self, images: "_Images", form: str, attempt: Attempt) -> Tensor:
         self.gate.enter(attempt)
-        message = self.format.request(images, form)
+        message = self.format.request(images.pixels, form)
         headers = merged(message.headers, {name: secret.reveal() for name, secret in self._headers.items()})
+        request, count = images.wire.sending(images.rows), len(images.rows)
         try:
             reply = self.host.send(
                 HttpRequest(message.method, message.url, headers, message.body), seconds=self.limits.timeout
             )
-        except OutOfTime as error:
-            raise Unreachable(f"{error}; if it needs longer, raise limits.timeout") from None
-        judge(reply)
-        scores = self.format.scores(reply, len(images))
-        self.gate.answered()
-        self.last_scores = scores
-        return probabilities(self.spec, self.output, scores, len(images))
+            judge(reply)
+            scores = self.format.scores(reply, count)
+            self.gate.answered()
+            self.last_scores = scores
+            return probabilities(self.spec, self.output, scores, count)
+        except DfmlError as error:  # anything else leaves whoever counts in doubt
+            images.wire.ended(request, error)
+            if isinstance(error, OutOfTime):
+                raise Unanswered(f"{error}; if it needs longer, raise limits.timeout") from None
+            raise
 
     def _named(self, error: ApiError) -> ApiError:
         """The same error with the API's name in front and without secrets."""
         sentence = self._redact(str(error)).removeprefix(f"{self.spec.name}: ")
-        kinds = (TooLarge, Refused, Garbled, BadAnswer, RateLimited, Unreachable)
+        kinds = (BudgetExceeded, TooLarge, Refused, Garbled, BadAnswer, RateLimited, Unanswered, Unreachable)
         kind = next((kind for kind in kinds if isinstance(error, kind)), ApiError)
         return kind(f"{self.spec.name}: {sentence}")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib3 import exceptions as e3
 
 from dfml.apis.remote.reading import shown
-from dfml.errors import ApiError, Garbled, Refused, Unreachable
+from dfml.errors import ApiError, Garbled, Refused, Unanswered, Unreachable
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
 _TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
@@ -22,7 +22,7 @@ _UNREADABLE = (
 )
 
 
-class OutOfTime(Unreachable):
+class OutOfTime(Unanswered):
     """The server did not answer in time; a longer limit may help."""
 
 
@@ -48,9 +48,9 @@ def failure(error: BaseException, *, origin: str, proxy: str | None, begun: bool
         hint = "; see HTTP_PROXY, HTTPS_PROXY and NO_PROXY" if proxy else ""
         return Unreachable(f"{origin} cannot be reached{way} ({_why(chain)}){hint}")
     if any(isinstance(one, http.client.RemoteDisconnected) for one in chain) and not begun:
-        return Unreachable(f"{origin} broke the connection off (it ended without an answer)")
+        return Unanswered(f"{origin} broke the connection off (it ended without an answer)")
     if not begun and any(isinstance(one, OSError) for one in chain):
-        return Unreachable(f"{origin} broke the connection off ({_why(chain)})")
+        return Unanswered(f"{origin} broke the connection off ({_why(chain)})")
     if begun and any(isinstance(one, OSError | e3.IncompleteRead | http.client.IncompleteRead) for one in chain):
         return Garbled("its answer is cut off")
     if any(isinstance(one, e3.DecodeError) for one in chain):

@@ -7,10 +7,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import rest
+from dfml.apis.blackbox import BlackBox, rest
+from dfml.apis.ledger import Affordability, Metered
 from dfml.episode import EpisodeSpec
 from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
-from dfml.events import ApiFailed, BudgetSpent, LearningStarted, Replayed, Step, Visited
+from dfml.events import ApiFailed, BudgetSpent, FellShort, LearningStarted, Replayed, Step, Visited
 from dfml.initialisation import Initialisation
 from dfml.losses import distillation_kl, released_divergence
 from dfml.meta.adam import adam
@@ -22,6 +23,7 @@ from dfml.meta.tasks import mean_gradient
 from dfml.methods import Workplace
 from dfml.methods.bidf_mkd.schedule import Plateau, Rota, visits_due
 from dfml.methods.bidf_mkd.settings import BidfMkdConfig
+from dfml.methods.budgets import nothing_learned
 from dfml.nets.functional import Net, Params, head_for, normalise
 from dfml.nets.statistics import batch_statistics, frozen
 from dfml.recovery.choice import recover
@@ -50,6 +52,7 @@ class Learner:
         self.net = Net(config.net.spec, mixed=place.hardware.mixed)
         self.task = EpisodeSpec(way=config.net.way, shot=config.replay.shot, query=config.replay.query)
         self.apis = {api.spec.name: api for api in place.apis}
+        self.affordable = {api.spec.name: Affordability(api) for api in place.apis}
         self.workers = min(cores(), config.replay.batch)
         self.divergence = distillation_kl if config.distil.divergence == "kl" else released_divergence
         self.recovered = place.run.recovered
@@ -64,6 +67,8 @@ class Learner:
         names = list(self.apis)
         order = torch.randperm(len(names), generator=stream(place.seed, "order")).tolist()
         failed = {name: at for name, at in self.state.notes["failed"].items() if self.memory.counts and at != NEVER}
+        if place.run.finished:  # it fell short because of them, and somebody thinks that it need not
+            failed = {}
         self.rota = Rota([names[i] for i in order], failed_at=failed)
         self.reason = ""
         """what the last API that failed said"""
@@ -73,7 +78,7 @@ class Learner:
 
     def run(self) -> Initialisation:
         """The loop of alg:blackboxDFML."""
-        iterations, begun = self.config.schedule.iterations, self.state.iteration
+        iterations, begun = self._until(), self.state.iteration
         self.place.emit(
             LearningStarted(
                 method="bidf-mkd",
@@ -94,7 +99,20 @@ class Learner:
                     saved = time.monotonic()
         finally:  # also on Ctrl-C: an iteration that was cut off is redone, with answers from the ledger
             completed.save(self.place.run.checkpoint)
+        done, planned = len(self.state.notes["visits"]), self.config.schedule.visits
+        if done < planned and self.rota.failed_at:
+            self.place.emit(FellShort(got=done, planned=planned, what="visits", reason=self.reason))
         return Initialisation(self.state.params, self.net.spec, self._statistics())
+
+    def _until(self) -> int:
+        """The iteration at which learning ends. A run that fell short of visits and is resumed gets time for them."""
+        iterations, visits = self.config.schedule.iterations, self.config.schedule.visits
+        until = int(self.state.notes.get("until", iterations))
+        missing = visits - len(self.state.notes["visits"])
+        if self.place.run.finished and self.state.iteration >= until and missing > 0:
+            until = self.state.iteration + missing * max(1, iterations // visits)
+        self.state.notes["until"] = until
+        return until
 
     def _iterate(self, iteration: int) -> None:
         if self._wants_visit(iteration):
@@ -104,10 +122,9 @@ class Learner:
                 try:
                     self._visit(iteration, name)
                     return
-                except BudgetExceeded:
-                    raise  # the plan asks first; this would be a mistake of ours
                 except ApiError as error:
-                    useless = isinstance(error, BadAnswer | Refused) and not isinstance(error, Garbled)
+                    # A budget may end in the middle of a set: where answers were unusable and were asked for again.
+                    useless = isinstance(error, BadAnswer | Refused | BudgetExceeded) and not isinstance(error, Garbled)
                     self.rota.failed(name, NEVER if useless else iteration)
                     self.reason = str(error)
                     self.place.emit(ApiFailed(iteration=iteration, api=name, reason=self.reason))
@@ -120,6 +137,8 @@ class Learner:
                 f"no API answered, so there is nothing to learn from ({len(self.rota.failed_at)} failed, the last: "
                 f"{self.reason}); put that right, then go on with --resume"
             )
+        elif not self.state.notes["visits"]:
+            raise nothing_learned(self.place.apis, self.reason)
 
     def _wants_visit(self, iteration: int) -> bool:
         if self.config.schedule.plateau:
@@ -128,7 +147,8 @@ class Learner:
 
     def _next_api(self, iteration: int) -> str | None:
         """An API that can pay for a set and is not resting after a failure."""
-        solvent = [name for name, api in self.apis.items() if self._affordable_sets(name) > 0]
+        number = len(self.state.notes["visits"])
+        solvent = [name for name in self.apis if self._pays_for(name, number, "support", None)]
         if not solvent and not self.state.notes["spent"]:
             self.state.notes["spent"] = True
             self.place.emit(BudgetSpent(iteration=iteration, queries=self.place.queries))
@@ -137,11 +157,13 @@ class Learner:
         ]
         return self.rota.next(rested)
 
-    def _affordable_sets(self, name: str) -> int:
-        """0, 1 or 2 sets that the budget still pays for at their full price, whatever of them is on file already."""
-        remaining = self.apis[name].ledger.remaining
-        cost = self.config.recovery.queries(self.apis[name].spec.way)
-        return 2 if remaining is None else min(2, remaining // cost)
+    def _pays_for(self, name: str, number: int, part: str, student: Callable[[Tensor], Tensor] | None) -> bool:
+        """Whether the budget pays for the rest of a set, after what is on file of it."""
+        return self.affordable[name].pays_for(
+            self.config.recovery.queries(self.apis[name].spec.way),
+            lambda box: self._recover(box, number, part, student),
+            label=(number, part),
+        )
 
     def _visit(self, iteration: int, name: str) -> None:
         """Recover S_i, distil theta_i from it, recover Q_i near the boundary, and step theta (eq:outer)."""
@@ -149,13 +171,12 @@ class Learner:
         number = len(self.state.notes["visits"])
         before = api.ledger.queries
         net, params = head_for(self.net, self.state.params, api.spec.way)
-        support = self._recover(name, number, "support", None)
-        query = None
-        if self._affordable_sets(name) > 0:
-            student = None
-            if self.config.components.boundary:
-                student = _student(net, self._imitate(net, params, support), support.images)
-            query = self._recover(name, number, "query", student)
+        support = self._recover(api, number, "support", None)
+        query, student = None, None
+        if self.config.components.boundary:
+            student = _student(net, self._imitate(net, params, support), support.images)
+        if self._pays_for(name, number, "query", student):
+            query = self._recover(api, number, "query", student)
         seen = Visited(
             iteration=iteration,
             api=name,
@@ -187,7 +208,9 @@ class Learner:
         self.place.emit(seen)
         rest(api)
 
-    def _recover(self, name: str, number: int, part: str, student: Callable[[Tensor], Tensor] | None) -> RecoveredSet:
+    def _recover(
+        self, api: BlackBox, number: int, part: str, student: Callable[[Tensor], Tensor] | None
+    ) -> RecoveredSet:
         def on_step(step: int, value: float, reached: float, queries: int) -> None:
             self.place.emit(
                 Step(
@@ -195,18 +218,18 @@ class Learner:
                     done=step,
                     total=self.config.recovery.steps,
                     objective=value,
-                    api=name,
+                    api=api.spec.name,
                     reached=reached,
                 )
             )
 
         return recover(
-            self.apis[name],
+            api,
             self.config.recovery,
             rng=stream(self.place.seed, "visit", number, part),
             student=student,
             size=self.config.net.size,
-            on_step=on_step,
+            on_step=on_step if isinstance(api, Metered) else None,
             device=self.device,
         )
 
@@ -267,6 +290,7 @@ class Learner:
         notes = {
             "visits": list(self.state.notes["visits"]),
             "spent": self.state.notes["spent"],
+            "until": self.state.notes.get("until", self.config.schedule.iterations),
             "failed": dict(self.rota.failed_at),
             "best": self.plateau.best,
             "since": self.plateau.since,

@@ -17,11 +17,12 @@ def plan(
 ) -> BidfMkdConfig:
     """Fill in the network's shape and the length of the schedule, and refuse a budget that buys nothing."""
     config = replace(config, net=config.net.fitted(specs))
-    costs = refuse_less_than_a_set(config.recovery, specs, budget=budget, budget_per_api=budget_per_api)
+    refuse_less_than_a_set(config.recovery, specs, budget=budget, budget_per_api=budget_per_api)
     schedule = config.schedule
     if not schedule.visits and not schedule.plateau:
         limits = [_smaller(spec.terms.budget, budget_per_api) for spec in specs]
-        schedule = replace(schedule, visits=_affordable_visits(costs, budget, limits))
+        prices = [config.recovery.expected_queries(spec.way) for spec in specs]
+        schedule = replace(schedule, visits=_affordable_visits(prices, budget, limits))
     if not schedule.iterations:
         schedule = replace(schedule, iterations=max(1_000, 100 * schedule.visits))
     return replace(config, schedule=schedule)
@@ -32,7 +33,10 @@ def _smaller(one: int | None, other: int | None) -> int | None:
 
 
 def _affordable_visits(costs: list[int], budget: int | None, limits: list[int | None]) -> int:
-    """A visit recovers two sets; a budget that buys an odd one more gets a visit for it."""
+    """A visit recovers two sets, at their expected price; a budget that buys an odd one more gets a visit for it.
+
+    Sets that turn out dearer end the visits sooner: none is begun that might not be paid for to its end.
+    """
     bounds = []
     if budget is not None:
         bounds.append(-(-(budget // (sum(costs) // len(costs))) // 2))
@@ -42,9 +46,20 @@ def _affordable_visits(costs: list[int], budget: int | None, limits: list[int | 
 
 
 def cost(config: BidfMkdConfig, specs: Sequence[ApiSpec]) -> list[int]:
-    """Queries to each API, at most: two sets a visit, visits shared out evenly."""
-    each = [2 * config.recovery.queries(spec.way) * -(-_visits(config) // len(specs)) for spec in specs]
-    return within_budgets(each, specs)
+    """Queries to each API, at most: two sets a visit."""
+    return _shared_out(config, specs, [config.recovery.queries(spec.way) for spec in specs])
+
+
+def expected(config: BidfMkdConfig, specs: Sequence[ApiSpec]) -> list[int]:
+    """Queries to each API, probably."""
+    return _shared_out(config, specs, [config.recovery.expected_queries(spec.way) for spec in specs])
+
+
+def _shared_out(config: BidfMkdConfig, specs: Sequence[ApiSpec], prices: list[int]) -> list[int]:
+    """Two sets a visit; visits are shared out evenly, and what is left over goes to the dearest."""
+    each, over = divmod(_visits(config), len(specs))
+    dearest = sorted(range(len(specs)), key=lambda index: -prices[index])[:over]
+    return within_budgets([2 * price * (each + (index in dearest)) for index, price in enumerate(prices)], specs)
 
 
 def effort(config: BidfMkdConfig, specs: Sequence[ApiSpec]) -> float:
@@ -61,5 +76,6 @@ def footprint(config: BidfMkdConfig, specs: Sequence[ApiSpec]) -> Footprint:
 
 
 def _visits(config: BidfMkdConfig) -> int:
+    """At most: by the rule of the plateau the first iteration visits, and then one after so many replays."""
     schedule = config.schedule
-    return schedule.iterations // schedule.plateau if schedule.plateau else schedule.visits
+    return -(-schedule.iterations // (schedule.plateau + 1)) if schedule.plateau else schedule.visits

@@ -10,11 +10,11 @@ from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
 from dfml.methods.bidf_mkd import learner
-from dfml.methods.bidf_mkd.plan import cost, effort, footprint, plan
+from dfml.methods.bidf_mkd.plan import cost, effort, expected, footprint, plan
 from dfml.methods.bidf_mkd.settings import PAPER, RELEASED, BidfMkdConfig
 from dfml.recovery.inversion import RecoveryConfig
 
-__all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "footprint", "plan", "run"]
+__all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "expected", "footprint", "plan", "run"]
 
 NEEDS_WEIGHTS, ASKS_TOGETHER = True, False
 EXACT = RecoveryConfig(estimator="exact")

@@ -7,9 +7,21 @@ from dfml.methods.chorus.method import (
     ChorusConfig,
     cost,
     effort,
+    expected,
     footprint,
     plan,
     run,
 )
 
-__all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "ChorusConfig", "cost", "effort", "footprint", "plan", "run"]
+__all__ = [
+    "ASKS_TOGETHER",
+    "NEEDS_WEIGHTS",
+    "PRESETS",
+    "ChorusConfig",
+    "cost",
+    "effort",
+    "expected",
+    "footprint",
+    "plan",
+    "run",
+]

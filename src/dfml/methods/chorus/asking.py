@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, BlackBox, images_a_call, release, rest
-from dfml.apis.ledger import Metered
+from dfml.apis.ledger import Affordability, Metered
 from dfml.engine.choice import WAITING
 from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused
 from dfml.recovery.recovered import ClassKey, RecoveredSet
@@ -89,8 +89,8 @@ def ask_all(
     So many local APIs are asked at once as there are `workers`, and `waiting` remote ones.
 
     All APIs get the same images: a picture that many teachers speak about teaches the student more than many pictures
-    with one teacher each. An API that fails rests while the others go on, is tried again, and given up, with what it
-    has answered so far, when it fails after all others are done. What comes out does not depend on who was how fast.
+    with one teacher each. A remote API that fails rests while the others go on, is tried again, and given up, with what
+    it has answered so far, when it fails after all others are done. What comes out does not depend on who was how fast.
     """
     table = _Table(apis, images, counts, on_answers)
     remote = sum(api.spec.terms.remote for api in apis)
@@ -115,11 +115,11 @@ def ask_all(
                 column, error = running.pop(future), future.exception()
                 if isinstance(error, ApiError):
                     useless = isinstance(error, BadAnswer | Refused | BudgetExceeded) and not isinstance(error, Garbled)
-                    if useless or column in last:
+                    if useless or column in last or not apis[column].spec.terms.remote:
                         table.take_known(column)
                         on_failure(apis[column].spec.name, error)
                     else:
-                        resting[column] = time.monotonic() + (REST if apis[column].spec.terms.remote else 0.001)
+                        resting[column] = time.monotonic() + REST
                 elif error is not None:
                     raise error
     except BaseException:
@@ -132,6 +132,16 @@ def ask_all(
             pool.shutdown(cancel_futures=True)
     ways = torch.tensor([api.spec.way for api in apis])
     return AnswerTable(images, table.probs, table.asked, ways)
+
+
+def _within_budget(api: BlackBox, images: Tensor) -> Tensor:
+    """Answers (n, k); where the budget does not pay for all, those that it pays for are on file when this raises."""
+    try:
+        return api(images)
+    except BudgetExceeded:
+        if isinstance(api, Metered) and (rows := Affordability(api).part(images)):
+            api(images[rows])
+        raise
 
 
 class _Table:
@@ -156,7 +166,7 @@ class _Table:
             if self.stopped.is_set():
                 return
             if not bool(self.asked[rows, column].all()):
-                self._put(column, rows, api(self.images[rows].float().div_(255)))
+                self._put(column, rows, _within_budget(api, self.images[rows].float().div_(255)))
                 self.on_answers(api.spec.name, rows.stop - rows.start)
         rest(api)  # of a thousand APIs, only those at work hold files and memory
 

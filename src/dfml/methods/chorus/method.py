@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, shrunk
 from dfml.errors import ApiError, ConfigError, Unreachable
-from dfml.events import ApiFailed, ApiWeighed, Distilled, LearningStarted, Remark, Step
+from dfml.events import ApiFailed, ApiWeighed, Distilled, FellShort, LearningStarted, Remark, Step
 from dfml.images.prior import prior
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
@@ -100,6 +100,11 @@ def plan(
 def cost(config: ChorusConfig, specs: Sequence[ApiSpec]) -> list[int]:
     """Queries to each API."""
     return within_budgets([config.queries] * len(specs), specs)
+
+
+def expected(config: ChorusConfig, specs: Sequence[ApiSpec]) -> list[int]:
+    """The same: no answer changes what is asked."""
+    return cost(config, specs)
 
 
 def effort(config: ChorusConfig, specs: Sequence[ApiSpec]) -> float:
@@ -211,6 +216,8 @@ def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
             f"none of the {len(place.apis)} APIs answered (the last: {reasons[-1]}); "
             "put that right, then go on with --resume"
         )
+    if (got := int(answers.asked.sum())) < total:
+        place.emit(FellShort(got=got, planned=total, what="answers", reason=reasons[-1]))
     return answers
 
 

@@ -1,0 +1,84 @@
+"""What an API tells whoever counts while it answers: which images go out, and what became of each request."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from dfml.apis.blackbox import AnswersInParts, BlackBox
+from dfml.errors import ApiError, ConfigError
+
+AnswerPart = tuple[Sequence[int], Tensor]
+"""m rows of the images, and the answers (m, k) to them"""
+IMAGES_A_BATCH = 256
+"""Images that a local API is asked about at once: a multiple of every backend's own batch, so that those stay as they
+are."""
+
+
+class Wire(Protocol):
+    """Whoever counts. Any thread may call it; it writes down what it is told before it returns."""
+
+    def sending(self, rows: Sequence[int]) -> int:
+        """These rows of the images go out now, as one request; `BudgetExceeded`, and they must stay, if none is left.
+
+        Returns a number by which `ended` knows the request; where answers come, they are handed on and need no word.
+        """
+        ...
+
+    def ended(self, request: int, error: BaseException) -> None:
+        """That request brought no answer that can be used, because of `error`, whose kind tells what it cost."""
+        ...
+
+    def rescue(self, rows: Sequence[int], scores: Tensor) -> None:
+        """Answers that came when nobody waited for them any more."""
+        ...
+
+    def wasted(self, count: int) -> None:
+        """So many images were answered unusably, beside what was announced: another process asked and tells later."""
+        ...
+
+
+class Unwatched:
+    """Nobody counts."""
+
+    def sending(self, rows: Sequence[int]) -> int:
+        return 0
+
+    def ended(self, request: int, error: BaseException) -> None: ...
+
+    def rescue(self, rows: Sequence[int], scores: Tensor) -> None: ...
+
+    def wasted(self, count: int) -> None: ...
+
+
+@runtime_checkable
+class TellsWire(AnswersInParts, Protocol):
+    """An API that tells of each request by itself."""
+
+    def answers_on_wire(self, images: Tensor, wire: Wire) -> Iterator[AnswerPart]:
+        """As `answers_in_parts`, and `wire` knows of every request before it is sent."""
+        ...
+
+
+def ask_on_wire(api: BlackBox, images: Tensor, wire: Wire) -> Iterator[AnswerPart]:
+    """The answers of any API in the parts in which it gives them; where it tells nothing, `wire` hears of batches."""
+    if isinstance(api, TellsWire):
+        yield from api.answers_on_wire(images, wire)
+    elif isinstance(api, AnswersInParts):
+        request = wire.sending(range(len(images)))
+        try:
+            yield from api.answers_in_parts(images)
+        except (ApiError, ConfigError) as error:
+            wire.ended(request, error)
+            raise
+    else:
+        for start in range(0, len(images), IMAGES_A_BATCH):
+            batch = images[start : start + IMAGES_A_BATCH]
+            rows = range(start, start + len(batch))
+            request = wire.sending(rows)
+            try:
+                answers = api(batch)
+            except (ApiError, ConfigError) as error:
+                wire.ended(request, error)
+                raise
+            yield rows, answers
