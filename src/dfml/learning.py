@@ -154,19 +154,20 @@ def learn(
 
 
 def settings_from(path: Path) -> list[str]:
-    """The overrides that a TOML file stands for: its tables are the groups of the settings."""
+    """The overrides that a TOML file stands for: tables are groups of settings, other keys are settings themselves."""
     try:
         tables = tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist; name a TOML file of settings") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as settings ({error}); name a TOML file") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
-    return [
-        f"{group}.{key}={tomli_w.dumps({'value': value}).partition('=')[2].strip()}"
-        for group, table in tables.items()
-        if isinstance(table, dict)
-        for key, value in table.items()
-    ]
+    settings = []
+    for name, value in tables.items():
+        group = {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
+        settings += [f"{key}={tomli_w.dumps({'value': v}).partition('=')[2].strip()}" for key, v in group.items()]
+    return settings
 
 
 _PLANNED = ("queries", "net.way", "net.size", "net.channels", "distil.steps", "schedule.visits", "schedule.iterations")

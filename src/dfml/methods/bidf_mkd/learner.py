@@ -38,16 +38,16 @@ NEVER = 2**40
 """an iteration that does not come: an API that refuses our requests is not asked again in this run"""
 
 
-def run(config: BidfMkdConfig, place: Workplace) -> Initialisation:
+def run(config: BidfMkdConfig, place: Workplace, *, method: str = "bidf-mkd") -> Initialisation:
     """Learn theta; what the run folder holds already is taken up where it ended."""
-    return Learner(config, place).run()
+    return Learner(config, place, method).run()
 
 
 class Learner:
     """One run. Random draws come from streams named by purpose and number, so that any iteration can be redone."""
 
-    def __init__(self, config: BidfMkdConfig, place: Workplace) -> None:
-        self.config, self.place = config, place
+    def __init__(self, config: BidfMkdConfig, place: Workplace, method: str) -> None:
+        self.config, self.place, self.method = config, place, method
         self.device = place.hardware.device
         self.net = Net(config.net.spec, mixed=place.hardware.mixed)
         self.task = EpisodeSpec(way=config.net.way, shot=config.replay.shot, query=config.replay.query)
@@ -81,7 +81,7 @@ class Learner:
         iterations, begun = self._until(), self.state.iteration
         self.place.emit(
             LearningStarted(
-                method="bidf-mkd",
+                method=self.method,
                 apis=len(self.apis),
                 iterations=iterations,
                 budget=self.place.budget,

@@ -38,4 +38,4 @@ class MeteredWhiteBox(Metered):
 def run(config: BidfMkdConfig, place: Workplace) -> Initialisation:
     """As BiDf-MKD learns, from true gradients."""
     opened = [MeteredWhiteBox(api.api, api.ledger) for api in place.apis]
-    return learner.run(config, replace(place, apis=opened))
+    return learner.run(config, replace(place, apis=opened), method="white-box")
