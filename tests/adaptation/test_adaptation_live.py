@@ -217,6 +217,9 @@ def test_the_command_line_adapts_asks_and_says_what_it_cost(photos, init, capsys
     assert main([*predict, "--ask", "1", "--budget", "20"]) == 0
     assert "2 queries were sent (20 so far in all)" in capsys.readouterr().err
     assert spending(photos / "clf")["queries"] == 20
+    assert sum(api["saved"] for api in spending(photos / "clf")["apis"].values()) >= 12, "what was on file is counted"
+    assert main(["predict", clf, str(photos / "new"), "--ask", "1", "--budget", "20"]) == 0
+    assert "12 images: at most 12 queries (0.02 USD), and no more than 20 in all" in capsys.readouterr().err
     assert main([*predict, "--ask", "often"]) == 1
     assert "--ask takes a number of queries an image" in capsys.readouterr().err
 

@@ -18,7 +18,7 @@ from dfml.adaptation.asking import Asking, Guess, Outcome, Pictures, SupportAnsw
 from dfml.adaptation.connecting import connect, copy_ledgers
 from dfml.adaptation.heads import HEADS, Head
 from dfml.adaptation.student import SUPPORT_WEIGHT, FrozenClassifier, adapt_student, as_floats, as_tensor
-from dfml.apis.blackbox import BlackBox, fit_to
+from dfml.apis.blackbox import BlackBox, fit_to, release
 from dfml.apis.ledger import Metered
 from dfml.errors import ConfigError, nearest
 from dfml.files import load_tensors, save_tensors
@@ -169,6 +169,12 @@ class FewShotClassifier:
         """The most that predicting a batch of so many images can send; answers on file make it less."""
         self._check_fitted()
         return 0 if self._support is None else most_queries(len(self._support.names), images, self.asking(images))
+
+    def close(self) -> None:
+        """Close the ledgers and let the APIs go; asking again opens them again."""
+        for api in self._metered or ():
+            release(api)
+            api.ledger.close()
 
     @property
     def api_weights_(self) -> dict[str, float]:

@@ -94,12 +94,6 @@ def _open(manifest: Path) -> Any:
     return load_apis(manifest)
 
 
-def _at_most(queries: int, apis: Any) -> str:
-    """`at most 60 queries (0.09 USD)`; the dearest API decides the price of a query."""
-    price = queries * max((api.spec.terms.price or 0.0) for api in apis) / 1000
-    return f"at most {queries:,} queries" + (f" ({price:,.2f} USD)" if price else "")
-
-
 def _explain(classifier: Any, out: Path, console: Any) -> None:
     """Who tells most about these classes, who failed, and what it cost."""
     from dfml.apis.ledger import spending

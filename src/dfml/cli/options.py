@@ -4,6 +4,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfml.hardware import Hardware
 
 
@@ -43,3 +45,9 @@ def asked_share(text: str | None) -> Any:
         return float(text)
     except ValueError:
         raise ConfigError(f"--ask takes a number of queries an image, such as 0.3, or auto; not {text!r}") from None
+
+
+def at_most(queries: int, prices: "Sequence[float | None]") -> str:
+    """`at most 60 queries (0.09 USD)`; the dearest API decides the price of a query."""
+    usd = queries * max((price or 0.0 for price in prices), default=0.0) / 1000
+    return f"at most {queries:,} queries" + (f" ({usd:,.2f} USD)" if usd else "")

@@ -2,10 +2,11 @@
 
 import argparse
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from dfml.cli.options import add_device, asked_share
+from dfml.cli.options import add_device, asked_share, at_most
 
 TOGETHER = 1000
 """images that are judged together: a share is of these, and what APIs say of some helps to judge the others"""
@@ -46,20 +47,21 @@ def run(args: argparse.Namespace) -> None:
     if live and not args.json:
         progress_console.print(_before(classifier, len(files)), soft_wrap=True)
     answers, queries, kept, failures = list[dict[str, Any]](), 0, 0, dict[str, str]()
-    for start in range(0, len(files), TOGETHER):
-        part = files[start : start + TOGETHER]
-        images = read_files(part, size=max(height, width), channels=channels)
-        told = classifier.answer(images)
-        if args.keep_images:
-            kept += keep(args.classifier, images.float() / 255, told, classifier.input_spec)
-        queries, failures = queries + told.queries, failures | told.failures
-        for path, row, asked in zip(part, told.probabilities.tolist(), told.asked.tolist(), strict=True):
-            probabilities = dict(zip(map(str, classifier.classes_.tolist()), row, strict=True))
-            label = max(probabilities, key=lambda name: probabilities[name])
-            entry = {"image": str(path), "label": label, "probabilities": probabilities}
-            if live:
-                entry["asked"] = [name for name, was in zip(live, asked, strict=True) if was]
-            answers.append(entry)
+    with closing(classifier):
+        for start in range(0, len(files), TOGETHER):
+            part = files[start : start + TOGETHER]
+            images = read_files(part, size=max(height, width), channels=channels)
+            told = classifier.answer(images)
+            if args.keep_images:
+                kept += keep(args.classifier, images.float() / 255, told, classifier.input_spec)
+            queries, failures = queries + told.queries, failures | told.failures
+            for path, row, asked in zip(part, told.probabilities.tolist(), told.asked.tolist(), strict=True):
+                probabilities = dict(zip(map(str, classifier.classes_.tolist()), row, strict=True))
+                label = max(probabilities, key=lambda name: probabilities[name])
+                entry = {"image": str(path), "label": label, "probabilities": probabilities}
+                if live:
+                    entry["asked"] = [name for name, was in zip(live, asked, strict=True) if was]
+                answers.append(entry)
     for reason in failures.values():
         progress_console.print(f"{reason}; going on without it", markup=False, soft_wrap=True)
     if live:
@@ -93,4 +95,16 @@ def _before(classifier: Any, images: int) -> str:
     batches = [min(TOGETHER, images - start) for start in range(0, images, TOGETHER)]
     most = sum(classifier.most_queries(count) for count in batches)
     budget = "" if classifier.budget is None else f", and no more than {classifier.budget:,} in all"
-    return f"{images:,} images: at most {most:,} queries{budget}; answers on file cost nothing"
+    return f"{images:,} images: {at_most(most, _prices(classifier))}{budget}; answers on file cost nothing"
+
+
+def _prices(classifier: Any) -> list[float | None]:
+    """What its APIs ask for 1,000 images, as far as the manifest is there to tell."""
+    from dfml.apis.manifest import read_manifest
+    from dfml.errors import ConfigError
+
+    try:
+        entries = read_manifest(Path(classifier.apis)).entries
+    except (ConfigError, TypeError):
+        return []
+    return [entries[name].price for name in classifier.api_weights_ if name in entries]
