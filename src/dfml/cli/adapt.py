@@ -55,10 +55,8 @@ def run(args: argparse.Namespace) -> None:
     if apis is not None:
         from dfml.adaptation.asking import queries_to_fit
 
-        most = queries_to_fit(labels, len(apis))
-        progress_console.print(
-            f"asking {len(apis)} APIs about {len(labels)} images: {_at_most(most, apis)}", soft_wrap=True
-        )
+        most = at_most(queries_to_fit(labels, len(apis)), [api.spec.terms.price for api in apis])
+        progress_console.print(f"asking {len(apis)} APIs about {len(labels)} images: {most}", soft_wrap=True)
     classifier = FewShotClassifier(
         init,
         head=args.head,
