@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dfml.cli.options import add_device
+from dfml.cli.options import add_device, at_most
 
 
 def add(verbs: Any) -> None:
