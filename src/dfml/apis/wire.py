@@ -1,4 +1,4 @@
-"""What an API tells whoever counts while it answers: which images go out, and what became of each request."""
+"""What an API tells its ledger while it answers: which images go out, and what became of each request."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
@@ -16,7 +16,7 @@ are."""
 
 
 class Wire(Protocol):
-    """Whoever counts. Any thread may call it; it writes down what it is told before it returns."""
+    """The one that counts. Any thread may call it; it writes down what it is told before it returns."""
 
     def sending(self, rows: Sequence[int]) -> int:
         """These rows of the images go out now, as one request; `BudgetExceeded`, and they must stay, if none is left.
@@ -30,7 +30,7 @@ class Wire(Protocol):
         ...
 
     def rescue(self, rows: Sequence[int], scores: Tensor) -> None:
-        """Answers that came when nobody waited for them any more."""
+        """Answers that came after the caller had stopped waiting."""
         ...
 
     def wasted(self, count: int) -> None:
@@ -39,7 +39,7 @@ class Wire(Protocol):
 
 
 class Unwatched:
-    """Nobody counts."""
+    """Counts nothing."""
 
     def sending(self, rows: Sequence[int]) -> int:
         return 0

@@ -139,7 +139,7 @@ def run_real(
     budget_per_api: int | None = None,
     on_task: OnTask = lambda row, tasks: None,
 ) -> None:
-    """Run every row that is not finished, those that ask nobody first, and keep each as it is done.
+    """Run every row that is not finished, those that ask no API first, and keep each as it is done.
 
     `run` is a folder of `dfml learn` with the student; `only` names rows, `api` standing for those of single APIs.
     APIs that cost something are asked within `budget_per_api` only, and within the budgets of the manifest.

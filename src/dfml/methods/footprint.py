@@ -1,4 +1,4 @@
-"""What a planned run needs of the machine: roughly, so that nobody is surprised in the middle of it."""
+"""What a planned run needs of the machine: roughly, and before it begins."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from dfml.nets import Arch, NetSpec
 SMALLEST_SIZE, LARGEST_SIZE = 16, 32
 """pixels of a side between which the network follows the APIs: at 224 an update takes 50 times as long"""
 USUAL_WAY, LARGEST_WAY = 5, 20
-"""the head's classes where most APIs have more than the latter: nobody gives a few images of each of 1,000 classes"""
+"""the head's classes where most APIs have more than the latter: a task of 1,000 classes is not a few images"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,8 @@ class Call:
 
     All of them are reserved within the budgets when it begins. A request is announced when it goes out, and then ends
     in one of four ways: answered; unusable, where an answer came that is none; failed, where it cost nothing and what
-    it took is reserved again; or in doubt, where nobody can know. Whoever asks again for what was unusable or is in
-    doubt takes more than was reserved, and gets it only while the budgets allow.
+    it took is reserved again; or in doubt, where that cannot be known. A caller that asks again for what was unusable
+    or is in doubt takes more than was reserved, and gets it only while the budgets allow.
     """
 
     def __init__(self, ledger: "Ledger", spec: ApiSpec, keys: list[bytes]) -> None:
@@ -56,7 +56,7 @@ class Call:
                 self._doubt(request, len(rows))
 
     def rescue(self, rows: Sequence[int], scores: Tensor) -> None:
-        """Keep answers that nobody waits for any more; where that fails, as on a full disk, they are in doubt."""
+        """Keep answers that came after the caller had left; where that fails, as on a full disk, they are in doubt."""
         with suppress(DfmlError):
             self.keep(rows, scores)
 

@@ -280,7 +280,7 @@ class Ledger:
                 call.complete()
             finally:
                 close = getattr(parts, "close", None)
-                if close is not None:  # whoever asks may still rescue what arrives meanwhile
+                if close is not None:  # the caller may still rescue what arrives meanwhile
                     close()
         finally:
             call.end()

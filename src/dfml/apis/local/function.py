@@ -119,7 +119,7 @@ class FunctionApi:
                 ) from None
             except DfmlError:
                 raise
-            except Exception as error:  # how much of the call was answered by then, nobody knows
+            except Exception as error:  # how much of the call was answered by then is not known
                 raise Unanswered(
                     f"{self.spec.name}: its function failed with {type(error).__name__}: {error}"
                 ) from error

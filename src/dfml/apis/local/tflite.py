@@ -142,7 +142,7 @@ class _Facts:
 
 @dataclass
 class _Idle:
-    """Opened interpreters that nobody uses. A list's own `pop` and `append` are safe between threads."""
+    """Opened interpreters that are not in use. A list's own `pop` and `append` are safe between threads."""
 
     process: int = field(default_factory=os.getpid)
     opened: list[tuple[Any, _Facts]] = field(default_factory=list)

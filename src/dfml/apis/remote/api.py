@@ -254,7 +254,7 @@ class RemoteApi:
             self.gate.answered()
             self.last_scores = scores
             return probabilities(self.spec, self.output, scores, count)
-        except DfmlError as error:  # anything else leaves whoever counts in doubt
+        except DfmlError as error:  # anything else leaves the ledger in doubt
             images.wire.ended(request, error)
             if isinstance(error, OutOfTime):
                 raise Unanswered(f"{error}; if it needs longer, raise limits.timeout") from None

@@ -53,7 +53,7 @@ for _name in ("urllib3.connection", "urllib3.connectionpool", "urllib3.util.retr
 
 
 class Reached(Exception):
-    """There is a connection, and nobody wants more."""
+    """There is a connection, and no more was wanted."""
 
 
 class _Response(http.client.HTTPResponse):
@@ -125,7 +125,7 @@ class TimedConnection(HTTPConnection):
             return super().getresponse()
         except BaseException:
             self.close()
-            if wire is not None and wire.reader is not None:  # where lengths differ, nobody else has it
+            if wire is not None and wire.reader is not None:  # where lengths differ, no other object has it
                 wire.reader.close()
             raise
 

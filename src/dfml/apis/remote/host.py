@@ -27,7 +27,7 @@ _PIECE = 1 << 16
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e\x80-\xff]*")
 _TARGET = re.compile(r"[\x21-\x7e]+")
 _OURS = ("content-length", "transfer-encoding")
-"""what nobody else may say of a body"""
+"""headers about the body that a manifest may not set"""
 _ONCE = Retry(False)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dfml.errors import Garbled
 from dfml.errors import blotting as blotting
-from dfml.errors import shown as shown  # whoever reads what strangers send also shows it
+from dfml.errors import shown as shown  # what reads servers' text also shows it
 
 
 def read_json(body: bytes) -> Any:
