@@ -12,6 +12,7 @@ from dfml.apis.degrade import to_grid
 
 KEY_BYTES = 16
 _BLOCK, _SUMS, _BITS, _TOGETHER = 4096, 8, 10, 32
+_SCRATCH = 1 << 20  # bytes of working memory: more leaves the processor's cache, and large pieces split the heap
 
 
 def fingerprints(spec: ApiSpec, images: Tensor) -> list[bytes]:
@@ -32,14 +33,15 @@ def fingerprints(spec: ApiSpec, images: Tensor) -> list[bytes]:
     pixels = images.detach().cpu().flatten(1).contiguous()
     count, size = pixels.shape
     sums = torch.empty(-(-size // _BLOCK), count, _SUMS, dtype=torch.float64)
-    scratch = torch.empty(_TOGETHER, size, dtype=torch.float64)  # once, and small enough to stay in the cache
-    for at in range(0, count, _TOGETHER):
-        part = pixels[at : at + _TOGETHER]
+    together = max(1, min(_TOGETHER, _SCRATCH // (8 * size)))
+    scratch = torch.empty(together, size, dtype=torch.float64)  # once, and small enough to stay in the cache
+    for at in range(0, count, together):
+        part = pixels[at : at + together]
         words = scratch[: part.shape[0]]
         words.copy_(part.view(torch.int32) if spec.levels is None else to_grid(part, spec.levels))
         for block, start in enumerate(range(0, size, _BLOCK)):
             chosen = words[:, start : start + _BLOCK]
-            torch.mm(chosen, weights[: chosen.shape[1]], out=sums[block, at : at + _TOGETHER])
+            torch.mm(chosen, weights[: chosen.shape[1]], out=sums[block, at : at + together])
     rows = (sums.transpose(0, 1) + 0.0).numpy().tobytes()  # one zero, not two: -0.0 has other bytes
     width = 8 * _SUMS * len(sums)
     return [
