@@ -116,7 +116,7 @@ def gather(api: AnswersInParts, images: Tensor) -> Tensor:
     """All answers (n, k) of an API that gives them in parts, in the order of `images`."""
     answers = torch.empty(len(images), api.spec.way)
     for rows, part in api.answers_in_parts(images):
-        answers[list(rows)] = part
+        answers[list(rows)] = part.to(answers.device)
     return answers.to(images.device)
 
 
