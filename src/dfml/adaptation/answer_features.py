@@ -14,6 +14,8 @@ RESOLUTION = 1000.0
 """answers below 1 / 1000 hardly count"""
 STUDENT_SCALE = 6.5
 """the student's logits are 6.5 sqrt(k) cosine"""
+CENTRED_SCALE = 3.4
+"""with expected answers they are 3.4 k^(1/3) cosine: what is centred on the images of learning spreads wider"""
 API_SCALE = 8.0
 """the APIs' logits are 8 k^(1/4) cosine"""
 STUDENT_SHARE = 0.5
@@ -65,9 +67,9 @@ def class_cosines(directions: Tensor, sums: Tensor, belief: Tensor | None = None
     return (dots - belief * square) / norms.clamp_min(1e-9).sqrt()
 
 
-def student_logits(cosines: Tensor, shots: float) -> Tensor:
-    """Logits (n, W) from cosines (n, W) with class means of `shots` images each."""
-    return STUDENT_SCALE * math.sqrt(shots) * cosines
+def student_scale(shots: float, *, centred: bool) -> float:
+    """What makes logits of cosines with class means of `shots` images each; `centred` with expected answers."""
+    return CENTRED_SCALE * math.cbrt(shots) if centred else STUDENT_SCALE * math.sqrt(shots)
 
 
 def fused_logits(student: Tensor, cosines: Tensor, asked: Tensor, weights: Tensor, shots: float) -> Tensor:

@@ -14,7 +14,7 @@ from dfml.adaptation.answer_features import (
     class_cosines,
     class_sums,
     fused_logits,
-    student_logits,
+    student_scale,
     worth_asking,
 )
 from dfml.apis.blackbox import ApiSpec
@@ -49,6 +49,7 @@ class Guess:
     logits: Tensor  # (n, W)
     directions: Tensor | None = None  # (n, d), where it compares directions with class means
     sums: Tensor | None = None  # (W, d) of the support set's directions
+    centred: bool = False  # whether expected answers are part of the directions
 
     def after(self, belief: Tensor, asked: Tensor, shots: float) -> Tensor:
         """Its logits (n, W) once the images `asked` (n,) have joined the classes they seem to belong to."""
@@ -56,7 +57,7 @@ class Guess:
             return self.logits
         more = float(asked.sum()) / self.logits.shape[1]
         cosines = class_cosines(self.directions, self.sums, belief * asked.unsqueeze(1))
-        return student_logits(cosines, shots + more)
+        return student_scale(shots + more, centred=self.centred) * cosines
 
 
 @dataclass

@@ -42,7 +42,8 @@ class FewShotClassifier:
     of any kind. Without `apis` nothing is ever sent, and a prediction never depends on what else is in the batch:
     BatchNorm statistics are frozen when fitting, those of the support set blended with those of learning,
     `support_weight` to 1 - `support_weight`. Without a `head` it is nearest class mean: among expected answers where
-    the initialisation knows them, else among features. It computes on `device` (cpu, cuda, cuda:1 or auto).
+    the initialisation knows them and no API is asked, else among features. It computes on `device` (cpu, cuda, cuda:1
+    or auto).
 
     With `apis`, a manifest or a list, these are asked about the support set when fitting, and when predicting about the
     images that the initialisation alone is least sure of: as many queries as `ask` times the number of images, or, with
@@ -311,7 +312,7 @@ class FewShotClassifier:
             images.to(device),
             labels.to(device),
             len(self.classes_),
-            head=self.head,
+            head=self.head or ("prototype" if self.apis is not None else None),  # what asking was tuned with
             lr=self.lr,
             steps=self.steps,
             support_weight=self.support_weight,
@@ -358,7 +359,7 @@ class FewShotClassifier:
         told = torch.cat(logits) if logits else torch.zeros(0, len(self.classes_))
         if not directions or student.sums is None:
             return Guess(told)
-        return Guess(told, torch.cat(directions), student.sums.cpu())
+        return Guess(told, torch.cat(directions), student.sums.cpu(), centred=student.expected is not None)
 
     def _offline(self) -> FrozenClassifier:
         self._check_fitted()

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dfml.adaptation.answer_features import STUDENT_SCALE, class_sums
+from dfml.adaptation.answer_features import class_sums, student_scale
 from dfml.adaptation.heads import Head, best_head, check_expected, fine_tune, prototype_layer
 from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
@@ -97,7 +97,7 @@ def adapt_student(
     adapted = FrozenClassifier(spec, frozen(spec, params, statistics), expected=expected)
     if compares:
         adapted.sums = class_sums(adapted.directions(normalise(x)), y, way)
-        adapted.scale = torch.tensor(STUDENT_SCALE * (len(y) / way) ** 0.5).to(x.device)
+        adapted.scale.fill_(student_scale(len(y) / way, centred=expected is not None))
     return adapted
 
 
