@@ -213,7 +213,7 @@ def test_what_nobody_wants_any_more_is_not_sent(cluster, tmp_path, rng):
     try:
         with open_engine("ray") as engine:
             (there,) = engine.spread([Slow(tmp_path / "diary")])
-            parts = there.stream(images)
+            parts = there.answers_in_parts(images)
             next(parts)
             parts.close()
             assert torch.equal(there(images[:3])[:, 1], images[:3].mean((1, 2, 3)))  # it has its turn, and its own rows
