@@ -1,11 +1,9 @@
 """An initialisation, APIs or both, and a handful of labelled images -> a classifier, in scikit-learn's conventions."""
 
-import inspect
 import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -16,26 +14,25 @@ from torch import Tensor
 
 from dfml.adaptation.asking import Asking, Guess, Outcome, Pictures, SupportAnswers, answer, most_queries
 from dfml.adaptation.connecting import connect, copy_ledgers
+from dfml.adaptation.estimator import Estimator
 from dfml.adaptation.heads import HEADS, Head
+from dfml.adaptation.saved import SavedClassifier
 from dfml.adaptation.student import SUPPORT_WEIGHT, FrozenClassifier, adapt_student, as_floats, as_tensor
 from dfml.apis.blackbox import BlackBox, fit_to, release
 from dfml.apis.ledger import Metered
 from dfml.errors import ConfigError, nearest
-from dfml.files import load_tensors, save_tensors
 from dfml.hardware import find_hardware
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
-from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.export import export_onnx
 from dfml.nets.functional import MEAN, STD, normalise
 
-KIND, VERSION = "classifier", 3
 AUTO_WORTH = 0.4
 """`ask="auto"` sends a query where it is worth more than this; see `answer_features.worth_asking`"""
 _NOT_SAVED = ("initialisation", "device", "apis", "folder", "budget")
 
 
-class FewShotClassifier:
+class FewShotClassifier(Estimator):
     """A classifier for new classes from a few images each.
 
     `fit(images, labels)` takes images (n, c, h, w) or (n, h, w, c), uint8 or float in [0, 1], of any size, and labels
@@ -191,33 +188,6 @@ class FewShotClassifier:
         self._check_fitted()
         return self._shape
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor."""
-        names = list(inspect.signature(type(self)).parameters)
-        return {name: getattr(self, name) for name in names}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change arguments of the constructor."""
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                raise ConfigError(f"unknown parameter {name!r}; known are {', '.join(known)}")
-            setattr(self, name, value)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(),
-            input_tags=InputTags(two_d_array=False, three_d_array=True),
-        )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_student")
-
     @property
     def input_spec(self) -> NetSpec:
         """The size and channels that the student's images are brought to."""
@@ -232,27 +202,19 @@ class FewShotClassifier:
         self._check_fitted()
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        tensors: dict[str, Tensor] = {}
-        about: dict[str, Any] = {
-            "classes": self.classes_.tolist(),
-            "settings": {name: value for name, value in self.get_params().items() if name not in _NOT_SAVED},
-            "shape": list(self._shape),
-        }
-        if self._student is not None:
-            about["net"] = asdict(self._student.spec)
-            tensors |= {f"student.{name}": tensor for name, tensor in self._student.state_dict().items()}
-        if self._support is not None:
-            about["apis"] = {"names": list(self._support.names), "shots": self._support.shots}
-            if isinstance(self.apis, str | Path):
-                about["apis"]["manifest"] = str(Path(self.apis).resolve())
-            tensors |= {f"apis.{place}": sums for place, sums in enumerate(self._support.sums)}
-            tensors["apis.weights"] = self._support.weights
-            if self._metered is not None:
-                copy_ledgers(self._metered, folder)
-            if self._support_set is not None:
-                tensors["support.images"], tensors["support.labels"] = self._support_set
-                self._loaded().save(folder / "init.safetensors")
-        save_tensors(folder / "classifier.safetensors", tensors, kind=KIND, version=VERSION, about=about)
+        if self._metered is not None:
+            copy_ledgers(self._metered, folder)
+        if self._support_set is not None:
+            self._loaded().save(folder / "init.safetensors")
+        SavedClassifier(
+            classes=self.classes_.tolist(),
+            settings={name: value for name, value in self.get_params().items() if name not in _NOT_SAVED},
+            shape=self._shape,
+            student=self._student,
+            support=self._support,
+            manifest=str(Path(self.apis).resolve()) if isinstance(self.apis, str | Path) else None,
+            support_set=self._support_set,
+        ).write(folder)
         if self._student is None or find_spec("onnx") is None:
             return None
         self.export_onnx(folder / "model.onnx")
@@ -286,22 +248,15 @@ class FewShotClassifier:
         A live classifier finds its APIs in the manifest that it was fitted with, or in `apis`, once it asks one.
         """
         folder = Path(folder)
-        tensors, about = load_tensors(folder / "classifier.safetensors", kind=KIND, version=VERSION)
-        told = about.get("apis", {})
-        classifier = cls(**{**about["settings"], **settings}, device=device, apis=apis or told.get("manifest"))
+        saved = SavedClassifier.read(folder)
+        classifier = cls(**{**saved.settings, **settings}, device=device, apis=apis or saved.manifest)
         classifier.folder = folder
-        classifier.classes_, classifier.failures_ = np.asarray(about["classes"]), {}
-        classifier._shape = tuple(about["shape"])
-        classifier._student = classifier._support = classifier._metered = classifier._support_set = None
-        if "support.images" in tensors:
-            classifier._support_set = tensors["support.images"], tensors["support.labels"]
+        classifier.classes_, classifier.failures_ = np.asarray(saved.classes), {}
+        classifier._shape, classifier._support, classifier._metered = saved.shape, saved.support, None
+        classifier._student = None if saved.student is None else saved.student.to(find_hardware(device).device)
+        classifier._support_set = saved.support_set
+        if saved.support_set is not None:
             classifier.initialisation = folder / "init.safetensors"
-        if "net" in about:
-            own = {name.removeprefix("student."): t for name, t in tensors.items() if name.startswith("student.")}
-            classifier._student = _student_from(NetSpec(**about["net"]), own).to(find_hardware(device).device)
-        if told:
-            sums = tuple(tensors[f"apis.{place}"] for place in range(len(told["names"])))
-            classifier._support = SupportAnswers(tuple(told["names"]), tensors["apis.weights"], sums, told["shots"])
         return classifier
 
     def _adapted(self, init: Initialisation, images: Tensor, labels: Tensor) -> FrozenClassifier:
@@ -366,23 +321,6 @@ class FewShotClassifier:
         if self._student is None:
             raise ConfigError("this classifier is its APIs alone and has no network of its own; adapt a run as well")
         return self._student
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_student"):
-            message = "this FewShotClassifier is not fitted yet; call fit(images, labels) first"
-            try:
-                from sklearn.exceptions import NotFittedError
-            except ImportError:
-                raise ConfigError(message) from None
-            raise NotFittedError(message)
-
-
-def _student_from(spec: NetSpec, tensors: dict[str, Tensor]) -> FrozenClassifier:
-    named = {name: tensors[f"expected.{name}"] for name in ExpectedAnswers.TENSORS if f"expected.{name}" in tensors}
-    expected = ExpectedAnswers(**named) if named else None
-    student = FrozenClassifier(spec, spec.outline(), sums=tensors.get("sums"), expected=expected)
-    student.load_state_dict(tensors)
-    return student
 
 
 def _rows_of(x: Tensor) -> Pictures:
