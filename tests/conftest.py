@@ -25,6 +25,25 @@ def rng() -> torch.Generator:
     return stream(0, "tests")
 
 
+@pytest.fixture
+def no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is sent again at once."""
+    from dfml.apis.remote import patience
+
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.002)
+
+
+@pytest.fixture
+def no_long_rests(no_long_pauses: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And an API that failed again and again is tried again soon."""
+    from dfml.apis.remote import patience
+    from dfml.methods.chorus import asking
+
+    monkeypatch.setattr(patience.Gate, "COOLDOWN", 0.01)
+    monkeypatch.setattr(asking, "REST", 0.05)
+
+
 @pytest.fixture(scope="session")
 def bfloat16() -> None:
     """For tests that compute in bfloat16 on the CPU: they skip where that would end pytest."""

@@ -12,7 +12,6 @@ import torch
 import dfml
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger import Ledger, Metered, spending
-from dfml.apis.remote import patience
 from dfml.cli import main
 from dfml.errors import ConfigError, DfmlError, Refused, Unreachable
 from dfml.events import ApiFailed, Step
@@ -20,14 +19,7 @@ from dfml.methods.chorus import asking
 from strangers import CLASSES, model, serving
 
 SMALL = ["queries=30", "net.width=4", "distil.steps=3"]
-
-
-@pytest.fixture(autouse=True)
-def _no_long_pauses(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.002)
-    monkeypatch.setattr(patience.Gate, "COOLDOWN", 0.01)
-    monkeypatch.setattr(asking, "REST", 0.05)
+pytestmark = pytest.mark.usefixtures("no_long_rests")
 
 
 def colours(request):

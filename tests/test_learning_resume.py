@@ -11,24 +11,15 @@ import dfml
 from dfml.apis.blackbox import ApiSpec, Terms
 from dfml.apis.ledger import Ledger, ledger_path, spending
 from dfml.apis.local.function import FunctionApi
-from dfml.apis.remote import patience
 from dfml.cli import main
 from dfml.errors import BudgetExceeded, ConfigError, Unreachable
 from dfml.events import FellShort, Step
 from dfml.methods import find_method
-from dfml.methods.chorus import asking
 from dfml.runs import read_config
 from strangers import model, serving
 
 ANSWERS = ["--set", "queries=200", "--set", "distil.steps=3", "--set", "net.width=4"]
-
-
-@pytest.fixture(autouse=True)
-def _no_long_pauses(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.002)
-    monkeypatch.setattr(patience.Gate, "COOLDOWN", 0.01)
-    monkeypatch.setattr(asking, "REST", 0.05)
+pytestmark = pytest.mark.usefixtures("no_long_rests")
 
 
 def colours(request):

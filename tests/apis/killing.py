@@ -1,8 +1,10 @@
 """Children that query through a ledger and are killed in the middle of it; not a test itself, but what one runs.
 
-`python killing.py FOLDER KILLS` raises if any ledger is ever wrong. Torch is imported once; every child is a fork.
+`python killing.py FOLDER KILLS` raises if any ledger is ever wrong, and prints what happened. Torch is imported once;
+every child is a fork.
 """
 
+import json
 import os
 import random
 import signal
@@ -101,8 +103,10 @@ def journalled(path: Path, numbers: dict[bytes, int]) -> list[int]:
     return found
 
 
-def main(folder: Path, kills: int) -> None:
+def main(folder: Path, kills: int) -> dict[str, int]:
+    """What came of it, in numbers."""
     torch.set_num_threads(1)
+    folder.mkdir(parents=True, exist_ok=True)
     draw = random.Random(0)
     numbers = dict(zip(fingerprints(SPEC, pictures(list(range(IMAGES)))), range(IMAGES), strict=True))
     asked = unkept = 0
@@ -135,7 +139,6 @@ def main(folder: Path, kills: int) -> None:
         with Ledger(path, budget=budget, forgive_doubt=True) as ledger:
             assert ledger.remaining == budget - len(kept)
         asked, unkept = asked + len(new), unkept + len(set(new) - set(kept))
-    print(f"{kills} kills, {asked} images answered, {unkept} answers lost in flight")
     assert asked > kills, "the children hardly lived; nothing was tested"
 
     # Two processes at once: each may pay for what the other is just asking, but nothing breaks and everything counts.
@@ -149,6 +152,8 @@ def main(folder: Path, kills: int) -> None:
         assert (ledger.queries, ledger.in_doubt) == (len(kept), 0)
     assert {file.suffix[:7] for file in folder.iterdir()} == {".sqlite", ".log"}, "the dead left something behind"
 
+    return {"kills": kills, "images answered": asked, "answers lost in flight": unkept}
+
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2])), indent=1))

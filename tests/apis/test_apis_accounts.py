@@ -12,19 +12,13 @@ from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import Rounded
 from dfml.apis.ledger import Budget, Ledger, Metered
 from dfml.apis.local.function import FunctionApi
-from dfml.apis.remote import patience
 from dfml.apis.remote.limits import Limits
 from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
 from strangers import load, model, serving, v2
 
 TWO_BY_TWO = "limits.images_per_request = 2"
 SPEC = ApiSpec(name="mine", classes=("dark", "bright"), image=(1, 2, 2))
-
-
-@pytest.fixture(autouse=True)
-def _no_long_pauses(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.002)
+pytestmark = pytest.mark.usefixtures("no_long_pauses")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import torch
 
 from dfml.apis.ledger import Ledger, Metered
 from dfml.apis.loading import load_apis
-from dfml.apis.remote import patience
 from dfml.apis.remote.host import MAX_BYTES, HttpResponse
 from dfml.apis.remote.patience import wait_asked_for
 from dfml.errors import ConfigError, Garbled, RateLimited, Refused, Unreachable
@@ -20,12 +19,7 @@ from strangers import hf, load, manifest, model, serving, v2
 
 QUICK = "limits.timeout = 5"
 ONE_BY_ONE = "limits.images_per_request = 1"
-
-
-@pytest.fixture(autouse=True)
-def _no_long_pauses(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.002)
+pytestmark = pytest.mark.usefixtures("no_long_pauses")
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """Runs of `learn` over HTTP that are killed in the middle; not a test itself, but what one runs.
 
-`python killing_remote.py FOLDER KILLS` raises if an answer on file was ever asked for again, or a budget passed.
-Torch is imported once; the server and every run are forks.
+`python killing_remote.py FOLDER KILLS` raises if an answer on file was ever asked for again, or a budget passed, and
+prints what happened. Torch is imported once; the server and every run are forks.
 """
 
+import json
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 import traceback
+import urllib.request
 from collections import Counter
 from pathlib import Path
 
@@ -113,8 +115,10 @@ def journalled(run: Path, name: str) -> list[bytes]:
     return found
 
 
-def main(folder: Path, kills: int) -> None:
+def main(folder: Path, kills: int) -> dict[str, int]:
+    """What came of it, in numbers."""
     torch.set_num_threads(1)
+    folder.mkdir(parents=True, exist_ok=True)
     url, ask, tell = serve(folder)
     manifest = folder / "apis.toml"
     common = {"protocol": "inference_v2", "url": url, "image": list(SPEC.image), "classes": list(SPEC.classes)}
@@ -123,6 +127,10 @@ def main(folder: Path, kills: int) -> None:
     manifest.write_text(tomli_w.dumps({**tables, "apis": {name: {"model": name} for name in NAMES}}))
 
     def quiet() -> None:
+        # A connection of the dead may still wait to be accepted, and no thread knows of it. They are accepted in turn:
+        # once the server has answered this one, it has begun with all before.
+        with urllib.request.urlopen(f"{url}/v2/health/ready") as reply:
+            assert reply.status == 200
         os.write(ask, b"?")
         assert os.read(tell, 1) == b"."
 
@@ -173,8 +181,8 @@ def main(folder: Path, kills: int) -> None:
             start, doubt = dict(before), dict.fromkeys(NAMES, 0)
         else:
             killed += 1
-    print(f"{killed} kills, {finished} runs finished, {lost} answers lost in flight and asked for again")
+    return {"kills": killed, "runs finished": finished, "answers lost in flight and asked for again": lost}
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2])), indent=1))
