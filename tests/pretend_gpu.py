@@ -51,6 +51,8 @@ class PretendGpu(TorchDispatchMode):
 class OnGpu(Tensor):
     """A tensor that says it is on the pretended GPU, and holds the CPU tensor that it really is."""
 
+    held: Tensor
+
     @staticmethod
     def __new__(cls, held):
         with torch.inference_mode(held.is_inference()):
@@ -65,16 +67,16 @@ class OnGpu(Tensor):
         tensor.held = held
         return tensor
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(cls, operation, types, args=(), kwargs=None):
+    def __torch_dispatch__(cls, operation, types, args=(), kwargs=None):  # type: ignore[override]
         return _run(operation, args, kwargs or {})[0]  # in threads that the mode does not reach
 
     def tolist(self):
         return self.detach().cpu().tolist()
 
-    def __repr__(self, **_):
+    def __repr__(self, *, tensor_contents=None):
         return f"OnGpu({self.held})"
 
 

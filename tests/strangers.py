@@ -6,6 +6,7 @@ import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -30,6 +31,8 @@ def decoded(file):
 
 class Stranger:
     """What a handler sees: `respond(request) -> (status, headers, body)`, and every request that came."""
+
+    server: ThreadingHTTPServer
 
     def __init__(self, respond):
         self.respond, self.requests, self.lock = respond, [], threading.Lock()
@@ -129,7 +132,7 @@ def v2(request):
         flat = np.frombuffer(request.tail, dtype) if binary else np.array(tensor["data"], dtype)
         images = flat.reshape(shape) / (255 if dtype == "u1" else 1)
     probs = model(images)
-    output = {"name": "probabilities", "datatype": "FP32", "shape": list(probs.shape)}
+    output: dict[str, Any] = {"name": "probabilities", "datatype": "FP32", "shape": list(probs.shape)}
     if binary and told.get("parameters", {}).get("binary_data_output"):
         raw = probs.astype("<f4").tobytes()
         output["parameters"] = {"binary_data_size": len(raw)}

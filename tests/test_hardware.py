@@ -18,7 +18,7 @@ from dfml.adaptation.classifier import FewShotClassifier
 from dfml.cli import main, parser
 from dfml.episode import Episode
 from dfml.errors import ConfigError
-from dfml.hardware import CPU, Hardware, find_hardware
+from dfml.hardware import CPU, Hardware, Precision, find_hardware
 from dfml.initialisation import Initialisation
 from dfml.learning import learn
 from dfml.meta.replay import meta_gradient
@@ -175,7 +175,7 @@ def test_other_failures_are_told_too(processor, monkeypatch, trial, said):
 
 def test_without_a_python_to_start_bfloat16_is_not_trusted(processor, monkeypatch):
     processor("")
-    monkeypatch.setattr(hardware_module.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr("dfml.hardware.sys.executable", "/nowhere/python")
     with pytest.raises(ConfigError, match=r"no process could be started to try them: .*/nowhere/python"):
         find_hardware("cpu", "mixed")
 
@@ -227,7 +227,7 @@ def test_a_convolution_under_autocast_is_rounded_and_differentiable_twice(rng):
     def derivatives():
         out = conv2d(x, weight, padding=1)
         first = torch.autograd.grad(out.square().sum(), (x, weight), create_graph=True)
-        second = torch.autograd.grad(sum(g.square().sum() for g in first), (x, weight))
+        second = torch.autograd.grad([g.square().sum() for g in first], (x, weight))
         return [t.detach() for t in (out, *first, *second)]
 
     exact = derivatives()
@@ -264,7 +264,7 @@ def test_a_mixed_meta_gradient_is_no_rougher_than_pytorchs_own_autocast(rng):
 @needs_bfloat16
 def test_learning_in_mixed_precision_is_near_and_leaves_float32(tmp_path):
     apis = [colour_api("a", seed=1), colour_api("b", seed=2)]
-    losses = {"full": [], "mixed": []}
+    losses: dict[Precision, list[float]] = {"full": [], "mixed": []}
     for precision, kept in losses.items():
 
         def on_event(event, kept=kept):

@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -237,7 +238,7 @@ def test_single_level_methods_tell_of_apis_that_failed_and_get_them_later(tmp_pa
             raise Unreachable("two: down")
 
     short = []
-    options = {"method": "single-dfkd", "settings": STUDENT}
+    options: dict[str, Any] = {"method": "single-dfkd", "settings": STUDENT}
     watch = lambda event: short.append(event) if isinstance(event, FellShort) else None  # noqa: E731
     first = dfml.learn([local(), Down(local("two"))], tmp_path / "run", **options, on_event=watch)
     assert [(event.got, event.planned, event.what) for event in short] == [(1, 2, "sets")]

@@ -31,6 +31,7 @@ if words[:2] == ["bench", "show"]:
     (Path(words[-1]) / "laptop-cifar-fs-queries.png").touch()
 """
 spec = importlib.util.spec_from_file_location("table", ROOT / "results" / "table.py")
+assert spec is not None
 table = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(table)
 

@@ -1,6 +1,7 @@
 """Live classifiers: what is sent, what it costs, and what happens when the APIs are gone."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +150,7 @@ def test_it_follows_scikit_learns_conventions(init):
     assert copy.get_params()["ask"] == 0.3
     copy.set_params(ask=0.7)
     assert (live.ask, copy.ask) == (0.3, 0.7)
+    wrong: Any
     for wrong in (-1, "often"):
         with pytest.raises(ConfigError, match="'auto' or a number of queries an image"):
             FewShotClassifier(init, apis=boxes, ask=wrong).fit(*pictures(2)).predict(pictures(1)[0])
@@ -162,8 +164,9 @@ def test_remote_or_priced_apis_are_not_asked_without_a_budget(init):
 
 
 def test_an_unknown_head_and_a_refit_with_another_network(init):
+    wrong: Any = "prototypes"
     with pytest.raises(ConfigError, match="unknown head 'prototypes'; did you mean 'prototype'"):
-        FewShotClassifier(init, head="prototypes").fit(*pictures(2))
+        FewShotClassifier(init, head=wrong).fit(*pictures(2))
     larger = NetSpec(width=2, size=32, way=3)
     live = FewShotClassifier(init).fit(*pictures(2))
     live.set_params(initialisation=Initialisation(Net(larger).init(stream(1)), larger)).fit(*pictures(2))

@@ -29,14 +29,18 @@ def main(file: Path) -> None:
     images = torch.from_numpy(np.load(file.with_name("images.npy")))
     # Two threads and three batches, so that a pool of threads is at work, which does not come along in a fork either.
     spec = OnnxApi(file).spec
-    onnxruntime.InferenceSession = opening
+    onnxruntime.InferenceSession = opening  # type: ignore[assignment,misc]
     api = OnnxApi(file, spec, threads=2, batch=4)
 
     def answer(who: str) -> None:
         np.save(file.with_name(f"{who}.npy"), api(images).numpy())
 
+    def answer_and_fork() -> None:
+        answer("child")
+        in_a_child(lambda: answer("grandchild"))
+
     answer("before")
-    in_a_child(lambda: (answer("child"), in_a_child(lambda: answer("grandchild"))))
+    in_a_child(answer_and_fork)
     answer("parent")
 
 

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def module_api(_: Path) -> BlackBox:
 
 
 def onnx_api(folder: Path) -> BlackBox:
-    told = {"name": SPEC.name, "classes": SPEC.classes, "image": SPEC.image}
+    told: dict[str, Any] = {"name": SPEC.name, "classes": SPEC.classes, "image": SPEC.image}
     export_onnx(network(), folder / "toy.onnx", **told, mean=MEAN, std=STD)
     return OnnxApi(folder / "toy.onnx", SPEC, batch=7)
 
@@ -152,13 +153,13 @@ def test_only_a_module_shows_gradients(api: BlackBox) -> None:
 def test_a_module_gives_the_gradient_of_its_answer(images: Tensor) -> None:
     """For p = softmax(W (x - mean) / std) the gradient is dp_c / dx = p_c (W_c - sum_j p_j W_j) / std."""
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5))
-    api = ModuleApi(net, SPEC, mean=MEAN, std=STD)
+    linear = nn.Linear(3 * 32 * 32, 5)
+    api = ModuleApi(nn.Sequential(nn.Flatten(), linear), SPEC, mean=MEAN, std=STD)
     image = images[:1].clone().requires_grad_()
     probs = api.differentiable(image)
     torch.testing.assert_close(probs.detach(), api(images[:1]))
     (gradient,) = torch.autograd.grad(probs[0, 2], image)
-    weight, p = net[1].weight.detach(), probs[0].detach()
+    weight, p = linear.weight.detach(), probs[0].detach()
     expected = (p[2] * (weight[2] - p @ weight)).view(1, 3, 32, 32) / torch.tensor(STD).view(1, 3, 1, 1)
     torch.testing.assert_close(gradient, expected)
 

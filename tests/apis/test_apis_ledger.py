@@ -8,6 +8,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -529,7 +530,7 @@ def test_wide_answers_are_kept_and_used_in_half_the_bytes(tmp_path: Path, rng: t
         path = tmp_path / f"{exact}.sqlite"
         rows = iter(np.split(probs, [32]))
         with Ledger(path, exact=exact) as ledger:
-            first = Metered(FunctionApi(lambda x, rows=rows: next(rows), wide), ledger)(images)
+            first = Metered(FunctionApi(partial(lambda rows, x: next(rows), rows), wide), ledger)(images)
         with Ledger(path, exact=exact) as ledger:
             again = Metered(FunctionApi(lambda x: pytest.fail("asked again"), wide), ledger)(images)
         assert torch.equal(first, again), "what is used is what is kept"

@@ -7,7 +7,9 @@ from torch import nn
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.loading import load_apis
 from dfml.apis.local.exported import ExportedApi
+from dfml.apis.local.function import FunctionApi
 from dfml.apis.local.module import ModuleApi
+from dfml.apis.remote.api import RemoteApi
 from dfml.errors import ApiError, ConfigError
 
 SPEC = ApiSpec(name="toy", classes=("a", "b", "c"), image=(3, 4, 4))
@@ -98,6 +100,7 @@ def test_class_names_come_from_a_file(tmp_path):
     )
     (api,) = load_apis(tmp_path)
     assert api.spec.classes == ("a", "b c")
+    assert isinstance(api, RemoteApi)
     assert (api.limits.rate, api.limits.concurrency) == (2, 1), "groups are inherited key by key"
 
 
@@ -127,4 +130,6 @@ def test_two_manifests_have_modules_and_helpers_of_one_name(tmp_path):
     first, second, again = (load_apis(tmp_path / name)[0] for name in ("first", "second", "first"))
     assert first(images).tolist() == again(images).tolist() == [[1.0, 0.0]]
     assert second(images).tolist() == [[0.0, 1.0]]
+    assert isinstance(first, FunctionApi)
+    assert isinstance(again, FunctionApi)
     assert first.function is again.function, "what a module holds is not loaded twice"

@@ -109,7 +109,12 @@ def test_large_images_go_through_in_smaller_batches(
     export_onnx(net, tmp_path / "net.onnx", name="net", classes=("a", "b", "c"), image=image)
     api, sizes = OnnxApi(tmp_path / "net.onnx", threads=1), []
     run = onnx_room._Session.run
-    monkeypatch.setattr(onnx_room._Session, "run", lambda self, pixels: sizes.append(len(pixels)) or run(self, pixels))
+
+    def counted(self: onnx_room._Session, pixels: np.ndarray) -> np.ndarray:
+        sizes.append(len(pixels))
+        return run(self, pixels)
+
+    monkeypatch.setattr(onnx_room._Session, "run", counted)
     api(torch.zeros(33, *image))
     assert max(sizes) == batch
     assert sum(sizes) == 33
@@ -140,7 +145,7 @@ def test_a_forked_child_answers_with_a_session_of_its_own(net: nn.Module, file: 
 def stranger(path: Path, *, batch: int | str = "N", dtype: int = TensorProto.FLOAT, kind: str = "probs") -> np.ndarray:
     """Write such a file; return W (32, 3)."""
     weight = np.random.default_rng(1).normal(size=(32, 3))
-    wide = weight.astype({TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64}[dtype])
+    wide = weight.astype(np.float32 if dtype == TensorProto.FLOAT else np.float64)
     nodes = [
         helper.make_node("Flatten", ["pixel_values:0"], ["flat"]),
         helper.make_node("MatMul", ["flat", "W"], ["logits"]),

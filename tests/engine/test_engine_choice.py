@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ def test_the_local_engine_asks_here_and_has_this_machines_cores():
     with open_engine() as engine:
         assert isinstance(engine, Local)
         assert engine.workers == cores()
-        apis = [object(), object()]
+        apis: list[Any] = [object(), object()]
         assert engine.spread(apis) == apis
 
 

@@ -117,7 +117,7 @@ def test_a_successor_waits_before_it_sends(monkeypatch):
     from dfml.apis.remote.limits import Limits
 
     now = [100.0]
-    monkeypatch.setattr(patience.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("dfml.apis.remote.patience.time.monotonic", lambda: now[0])
     gate, waits = patience.Gate(Limits(rate=0.5)), []
     monkeypatch.setattr(patience, "_wait", lambda stopped, seconds: waits.append(seconds))
     gate.take_over()

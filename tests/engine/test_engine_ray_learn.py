@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import diary_server
 import numpy as np
@@ -103,7 +104,7 @@ def test_the_budget_is_exact_and_a_run_begun_on_one_engine_goes_on_with_the_othe
     with diary_server.serving() as (diary, url):
         path = diary_server.manifest(tmp_path, url, 3, "budget = 45")
         for engine, error in (("ray", Stop), ("local", None), ("ray", None)):
-            arguments = {"settings": SMALL, "budget": 90, "resume": True, "engine": engine}
+            arguments: dict[str, Any] = {"settings": SMALL, "budget": 90, "resume": True, "engine": engine}
             if error is not None:
                 with pytest.raises(error):
                     dfml.learn(path, tmp_path / "run", **arguments, on_event=stop)
@@ -212,6 +213,7 @@ def test_what_nobody_wants_any_more_is_not_sent(cluster, tmp_path, rng):
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         with open_engine("ray") as engine:
+            there: Any
             (there,) = engine.spread([Slow(tmp_path / "diary")])
             parts = there.answers_in_parts(images)
             next(parts)
@@ -228,7 +230,7 @@ def test_a_killed_process_is_replaced_until_that_is_hopeless(cluster, tmp_path, 
     for number in range(deaths):
         (tmp_path / "deaths" / str(number)).touch()
     apis = [dying("mortal", tmp_path / "deaths"), colours("well", 1)]
-    learn = {"settings": SMALL, "engine": "ray"}
+    learn: dict[str, Any] = {"settings": SMALL, "engine": "ray"}
     failed = []
     away = dfml.learn(
         apis, tmp_path / "ray", **learn, on_event=lambda e: failed.append(e) if type(e).__name__ == "ApiFailed" else 0

@@ -29,7 +29,7 @@ def complain(item, report):
 
 
 def blunder(item, report):
-    return {}["nothing"]
+    raise KeyError("nothing")
 
 
 def die_once(folder, report):
@@ -79,7 +79,7 @@ def test_nodes_without_dfml_are_one_sentence(cluster, monkeypatch):
     """As a node without our code sees it: work from a module that it cannot import."""
     monkeypatch.setattr(square, "__module__", "dfml_of_the_future")
     future = types.ModuleType("dfml_of_the_future")
-    future.square = square
+    vars(future)["square"] = square
     monkeypatch.setitem(sys.modules, "dfml_of_the_future", future)
     sentence = r"a Ray node cannot run dfml .*on all machines"
     with open_engine("ray") as engine, pytest.raises(ConfigError, match=sentence):

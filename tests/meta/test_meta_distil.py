@@ -1,5 +1,7 @@
 """Bi-level distillation on a plane: an API with a curved boundary, a student with straight ones."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -16,7 +18,7 @@ from dfml.rng import stream
 
 CLASSES = (ClassKey("disc", "inside"), ClassKey("disc", "outside"))
 START = {"w": torch.zeros(2, 2, dtype=torch.float64), "b": torch.zeros(2, dtype=torch.float64)}
-INNER = {"inner_lr": 1.0, "inner_steps": 60}
+INNER: dict[str, Any] = {"inner_lr": 1.0, "inner_steps": 60}
 
 
 def student(params: Params, points: Tensor) -> Tensor:

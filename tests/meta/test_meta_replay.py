@@ -1,5 +1,7 @@
 """The meta-gradient of replay against other people's MAML, and its independence of workers."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,7 +11,7 @@ from dfml.errors import ConfigError
 from dfml.meta.replay import meta_gradient
 from dfml.meta.tasks import mean_gradient
 from dfml.nets import NetSpec
-from dfml.nets.functional import Net
+from dfml.nets.functional import Net, Params
 from dfml.rng import stream
 
 SPEC = NetSpec(width=4, size=16, way=3)
@@ -31,7 +33,7 @@ def module() -> torch.nn.Module:
 def assert_same_gradient(theirs: torch.nn.Module, ours: dict[str, torch.Tensor]) -> None:
     for name, p in theirs.named_parameters():
         assert p.grad is not None
-        torch.testing.assert_close(ours[name], p.grad, rtol=1e-7, atol=1e-12, msg=lambda m, name=name: f"{name}: {m}")
+        torch.testing.assert_close(ours[name], p.grad, rtol=1e-7, atol=1e-12, msg=partial("{}: {}".format, name))
 
 
 def normalised(images: torch.Tensor) -> torch.Tensor:
@@ -45,7 +47,7 @@ def test_meta_gradient_is_that_of_torchopt(count):
     inner = torchopt.MetaSGD(net, lr=LR)
     start = torchopt.extract_state_dict(net, by="reference", detach_buffers=True)
     inner_start = torchopt.extract_state_dict(inner, by="reference")
-    leaves = dict(net.named_parameters())
+    leaves: Params = dict(net.named_parameters())
     losses = []
     for task in batch:
         for _ in range(STEPS):
@@ -57,7 +59,7 @@ def test_meta_gradient_is_that_of_torchopt(count):
     ours = meta_gradient(Net(SPEC), leaves, batch, inner_lr=LR, inner_steps=STEPS)
     assert ours.loss == pytest.approx(torch.stack(losses).mean().item())
     for (name, mine), theirs in zip(ours.grads.items(), grads, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-7, atol=1e-12, msg=lambda m, name=name: f"{name}: {m}")
+        torch.testing.assert_close(mine, theirs, rtol=1e-7, atol=1e-12, msg=partial("{}: {}".format, name))
 
 
 def test_meta_gradient_is_that_of_higher():
@@ -76,7 +78,7 @@ def test_meta_gradient_is_that_of_higher():
 
 def test_first_order_is_the_plain_gradient_at_the_adapted_parameters():
     net, (task,) = module(), episodes(1)
-    params = dict(net.named_parameters())
+    params: Params = dict(net.named_parameters())
     ours = meta_gradient(Net(SPEC), params, [task], inner_lr=LR, inner_steps=STEPS, first_order=True)
     exact = meta_gradient(Net(SPEC), params, [task], inner_lr=LR, inner_steps=STEPS)
     descent = torch.optim.SGD(net.parameters(), lr=LR)
@@ -110,7 +112,7 @@ def test_workers_change_no_bit_and_threads_stay_as_they_were(first_order):
 
 def test_the_mean_is_over_tasks():
     net, batch = Net(SPEC), episodes(3)
-    params = dict(module().named_parameters())
+    params: Params = dict(module().named_parameters())
     together = meta_gradient(net, params, batch, inner_lr=LR, inner_steps=STEPS)
     alone = [meta_gradient(net, params, [task], inner_lr=LR, inner_steps=STEPS) for task in batch]
     for name, grad in together.grads.items():

@@ -1,5 +1,7 @@
 """Parameter counts against closed forms; shapes and the role of BatchNorm at the sizes of the field."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -95,6 +97,8 @@ def test_batch_norm_batch_depends_on_the_batch_and_running_does_not(rng):
 
 
 def test_the_same_stream_gives_the_same_weights_and_leaves_the_global_generator_to_others():
+    first: Any
+    other: Any
     first, again, other = (NetSpec(width=8).build(rng=stream(seed)) for seed in (3, 3, 4))
     pairs = list(zip(first.parameters(), again.parameters(), strict=True))
     assert all(torch.equal(a, b) for a, b in pairs)
@@ -102,17 +106,20 @@ def test_the_same_stream_gives_the_same_weights_and_leaves_the_global_generator_
 
 
 def test_convolutions_begin_with_the_variance_of_he(rng):
-    weight = NetSpec(width=64).build(rng=rng).blocks[1].conv.weight
+    net: Any = NetSpec(width=64).build(rng=rng)
+    weight = net.blocks[1].conv.weight
     assert weight.std().item() == pytest.approx((2 / (9 * 64)) ** 0.5, rel=0.02)
 
 
 def test_relu_after_pooling_is_the_block_of_the_paper(rng):
-    block = NetSpec(width=8).build(rng=rng).blocks[0].eval()
+    net: Any = NetSpec(width=8).build(rng=rng)
+    block = net.blocks[0].eval()
     images = torch.randn(5, 3, 32, 32, generator=rng)
     paper = torch.max_pool2d(torch.relu(block.norm(block.conv(images))), 2)
     assert torch.equal(block(images), paper)
 
 
 def test_an_unknown_architecture_is_refused_by_name():
+    wrong: Any = "conv5"
     with pytest.raises(ConfigError, match=r"conv5.*choose one of conv4, resnet10, resnet18"):
-        NetSpec(arch="conv5")
+        NetSpec(arch=wrong)

@@ -1,5 +1,7 @@
 """The pure networks against the modules they stand for: values, first and second derivatives."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,7 +19,7 @@ SPECS = [
 ]
 
 
-def rough_module(spec: NetSpec) -> torch.nn.Module:
+def rough_module(spec: NetSpec) -> Any:
     """A module in float64 away from its initial symmetry: also negative gains, biases everywhere."""
     module = spec.build(rng=stream(0, "module"), batch_norm="batch").double()
     for name, p in module.named_parameters():
@@ -41,7 +43,7 @@ def test_values_and_two_derivatives_are_those_of_the_module(spec):
         wanted = list(params.values())
         first = torch.autograd.grad(F.cross_entropy(logits, labels), wanted, create_graph=True, materialize_grads=True)
         weights = [torch.randn(p.shape, generator=stream(3, name), dtype=p.dtype) for name, p in params.items()]
-        slope = sum((g * w).sum() for g, w in zip(first, weights, strict=True))
+        slope = torch.stack([(g * w).sum() for g, w in zip(first, weights, strict=True)]).sum()
         return first, torch.autograd.grad(slope, wanted, materialize_grads=True)
 
     torch.testing.assert_close(net.features(params, x), module.features(normalised), rtol=1e-10, atol=1e-10)

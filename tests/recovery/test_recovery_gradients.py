@@ -1,5 +1,7 @@
 """Estimators against functions whose gradients are known: linear ones, quadratic ones, and what an 8-bit grid does."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -152,7 +154,8 @@ def test_on_a_grid_the_step_that_was_taken_is_the_direction(name, rng):
     slope = random_images(rng, 4)
     x = snap(torch.rand(4, *SHAPE, generator=rng, dtype=torch.float64), 256)
     behind_8_bits = lambda probes: linear(slope)((probes.clamp(0, 1) * 255).round() / 255)  # noqa: E731
-    options = {"directions": 6, "radius": 0.02, "levels": 256}  # one level is 0.004, an even share of the step 0.0035
+    # One level is 0.004, an even share of the step 0.0035.
+    options: dict[str, Any] = {"directions": 6, "radius": 0.02, "levels": 256}
     same = [torch.Generator().manual_seed(3) for _ in range(2)]
     seen = ESTIMATORS[name](behind_8_bits, x, rng=same[0], **options).gradient
     known = ESTIMATORS[name](linear(slope), x, rng=same[1], **options).gradient

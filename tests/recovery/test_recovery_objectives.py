@@ -69,6 +69,7 @@ def test_the_boundary_term_moves_with_the_probe_while_its_indicator_stays_at_x(r
     assert agree[0]
     assert not agree[1]
     here = RecoveryObjective(numpy_api(), targets, student=student, weight=0.5).at(x)
+    assert here.agree is not None
     assert torch.equal(here.agree, agree)
     assert torch.allclose(here.value.double(), by_hand(x, targets, agree), atol=1e-5)
     probes = torch.rand(7, 6, 1, 2, 2, generator=rng)  # far enough for the indicator to flip, were it not held

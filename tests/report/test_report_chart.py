@@ -37,8 +37,10 @@ def test_decades_enclose(a, b):
 def placed(svg):
     """What a reader would do: the axes' labels with their places, and the places of the marks."""
     root = Xml.fromstring(svg)
-    texts = [(t.text, float(t.get("x")), float(t.get("y"))) for t in root.iter("text") if t.get("transform") is None]
-    marks = [(float(c.get("cx")), float(c.get("cy"))) for c in root.iter("circle")]
+    texts = [
+        (t.text, float(t.attrib["x"]), float(t.attrib["y"])) for t in root.iter("text") if t.get("transform") is None
+    ]
+    marks = [(float(c.attrib["cx"]), float(c.attrib["cy"])) for c in root.iter("circle")]
     return texts, marks
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import numpy as np
@@ -42,7 +43,7 @@ def serve() -> Iterator[Serve]:
     servers: list[Server] = []
     clients: list[httpx.Client] = []
 
-    def start(apis: list[BlackBox] | None = None, **config: object) -> httpx.Client:
+    def start(apis: list[BlackBox] | None = None, **config: Any) -> httpx.Client:
         zoo = Hosted(apis or [FunctionApi(colours, SPEC)], ServeConfig(**config))
         servers.append(Server(zoo))
         threading.Thread(target=servers[-1].serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from typing import Any
 
 import httpx
 import pytest
@@ -25,7 +26,7 @@ def upload(client: httpx.Client) -> httpx.Response:
     return client.post("/models/colours", content=UPLOAD)
 
 
-def failing(serve, kind: str, **config: object) -> httpx.Client:
+def failing(serve, kind: str, **config: Any) -> httpx.Client:
     return serve(faults=FaultConfig(rate=1.0, kinds=(kind,), **config))
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ BIDF = [
     "schedule.visits=2",
     "schedule.iterations=3",
 ]
-WAYS = {
+WAYS: dict[str, dict[str, Any]] = {
     "inference_v2": {"input": {"encoding": "uint8"}, "limits": {"timeout": 1.0, "images_per_request": 4}},
     "tf_serving": {"input": {"encoding": "png"}, "limits": {"timeout": 1.0, "images_per_request": 4}},
     "huggingface": {"limits": {"timeout": 1.0}},

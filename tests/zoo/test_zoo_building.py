@@ -169,4 +169,5 @@ def test_an_equipped_job_needs_no_data_and_trains_the_same(monkeypatch):
 
     monkeypatch.setattr(zoos, "open_dataset", no_data)
     assert zoos.train_api(away, lambda done: None) == expected
+    assert away.lesson is not None
     assert sum(pixels.nbytes for pixels in away.lesson.pixels) == 3 * 10 * 3 * 32 * 32
