@@ -5,13 +5,16 @@ import json
 import pytest
 import torch
 
+from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger import spending
+from dfml.apis.local.module import ModuleApi
 from dfml.errors import ConfigError, DfmlError
 from dfml.events import ApiFailed, Replayed, Visited
 from dfml.initialisation import Initialisation
 from dfml.learning import learn as learn_by
 from dfml.methods.bidf_mkd import plan
 from dfml.methods.bidf_mkd.settings import PAPER, RELEASED
+from dfml.recovery.objectives import RecoveryObjective
 
 SET = 5 * (3 + 1) * 3 * 8
 """steps * (directions + 1) * ways * images a class: the closed form of METHOD's bookkeeping"""
@@ -183,3 +186,30 @@ def test_sets_may_come_from_a_pool_instead(apis, small, tmp_path):
     settings = [*small, "recovery.strategy=pool", "recovery.pool=100", "schedule.visits=2", "schedule.iterations=4"]
     learn(apis, tmp_path / "run", settings=settings)
     assert sum(api.answered for api in apis) == 2 * 2 * 100
+
+
+def test_the_white_boxs_gradients_are_those_of_central_differences(small, tmp_path, monkeypatch, rng):
+    """Those that a run really uses, of boundary sets, where API and student name one class and both move the value."""
+    net = torch.nn.Sequential(torch.nn.AvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(12, 3))
+    net[2].weight.data = torch.randn(3, 12, generator=rng)
+    api = ModuleApi(net, ApiSpec(name="pooled", classes=("a", "b", "c"), image=(3, 16, 16)))
+    used = []
+
+    def watched(objective, x, *, exact):
+        used.append((x.clone(), original(objective, x, exact=exact)))
+        return used[-1][1]
+
+    original = RecoveryObjective.at
+    monkeypatch.setattr(RecoveryObjective, "at", watched)
+    settings = [*small, "recovery.estimator=exact", "schedule.visits=1", "schedule.iterations=1"]
+    learn([api], tmp_path / "run", method="white-box", settings=settings)
+    boundary = [(x, here) for x, here in used if here.agree is not None]
+    assert len(boundary) == 5  # steps
+    right = []
+    for x, here in boundary:
+        norm = here.gradient.flatten(1).norm(dim=1)
+        step = 1e-3 * here.gradient / norm.view(-1, 1, 1, 1)
+        slope = (here((x + step)[None]) - here((x - step)[None]))[0] / 2e-3
+        right.append(((slope / norm - 1).abs() < 0.05)[here.agree])
+    assert len(torch.cat(right)) > 20
+    assert torch.cat(right).float().mean() > 0.75  # the student has kinks, and some images lie at one

@@ -25,16 +25,21 @@ def quadratic(slope, curvature):
     return lambda probes: (slope * probes + curvature / 2 * probes.square()).flatten(2).sum(2)
 
 
-def random_images(rng, n, shape=SHAPE):
-    return torch.randn(n, *shape, generator=rng, dtype=torch.float64)
+def slopes(rng, n):
+    return torch.randn(n, *SHAPE, generator=rng, dtype=torch.float64)
+
+
+def greys(rng, n):
+    """Images that no step of length 0.3 takes to white or black."""
+    return 0.3 + 0.4 * torch.rand(n, *SHAPE, generator=rng, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("name", BLIND_TO_NOTHING)
 @pytest.mark.parametrize("q", [1, 4, 16])
 def test_on_a_linear_function_the_mean_is_the_gradient_and_the_variance_the_closed_form(name, q, rng):
     trials = 4000  # each image is one trial: all have the same slope, each its own directions
-    slope = random_images(rng, 1)
-    x = random_images(rng, trials)
+    slope = slopes(rng, 1)
+    x = greys(rng, trials)
     estimate = ESTIMATORS[name](linear(slope), x, directions=q, radius=0.1, rng=rng)
     g2 = slope.square().sum()
     spread = (D / q - 1) if name == "orthogonal" else (D - 1) / q
@@ -47,14 +52,14 @@ def test_on_a_linear_function_the_mean_is_the_gradient_and_the_variance_the_clos
 
 @pytest.mark.parametrize("name", BLIND_TO_NOTHING)
 def test_a_single_direction_gives_the_slope_along_it_times_d(name, rng):
-    slope, x = random_images(rng, 3), random_images(rng, 3)
+    slope, x = slopes(rng, 3), greys(rng, 3)
     g = ESTIMATORS[name](linear(slope), x, directions=1, radius=0.3, rng=rng).gradient.flatten(1)
     u = g / g.norm(dim=1, keepdim=True)
     assert torch.allclose(g, D * (slope.flatten(1) * u).sum(1, keepdim=True) * u)
 
 
 def test_forward_differences_err_by_the_curvature_and_central_ones_do_not(rng):
-    slope, x, curvature, radius = random_images(rng, 5), random_images(rng, 5), 3.0, 0.2
+    slope, x, curvature, radius = slopes(rng, 5), greys(rng, 5), 3.0, 0.2
     f, truth = quadratic(slope, curvature), slope + curvature * x
 
     def from_same_directions(estimator, objective):
@@ -71,14 +76,14 @@ def test_forward_differences_err_by_the_curvature_and_central_ones_do_not(rng):
 
 
 def test_as_many_orthogonal_directions_as_dimensions_are_exact(rng):
-    slope, x = random_images(rng, 3), random_images(rng, 3)
+    slope, x = slopes(rng, 3), greys(rng, 3)
     estimate = orthogonal(linear(slope), x, directions=D, radius=0.05, rng=rng)
     assert torch.allclose(estimate.gradient, slope)
 
 
 def test_subspace_is_the_projection_on_smooth_patterns(rng):
     """At resolution 2 of a 4x4 image; an orthonormal cosine basis from its definition, written out by hand."""
-    slope, x = random_images(rng, 3), random_images(rng, 3)
+    slope, x = slopes(rng, 3), greys(rng, 3)
     t = torch.arange(4, dtype=torch.float64)
     waves = torch.stack([torch.ones(4, dtype=torch.float64) / 2, torch.cos(torch.pi * (2 * t + 1) / 8) / 2**0.5])
     onto = waves.T @ waves  # the projector on the two slowest waves of one axis
@@ -93,10 +98,8 @@ def test_subspace_is_the_projection_on_smooth_patterns(rng):
 @pytest.mark.parametrize("q", [1, 3])
 def test_subspace_with_few_directions_is_unbiased_with_the_variance_of_orthogonal_ones(q, rng):
     trials, k = 4000, 8
-    slope = subspace(
-        linear(random_images(rng, 1)), random_images(rng, 1), directions=k, radius=1, rng=rng, resolution=2
-    )
-    x = random_images(rng, trials)
+    slope = subspace(linear(slopes(rng, 1)), greys(rng, 1), directions=k, radius=0.1, rng=rng, resolution=2)
+    x = greys(rng, trials)
     g = subspace(linear(slope.gradient), x, directions=q, radius=0.1, rng=rng, resolution=2).gradient
     g2 = slope.gradient.square().sum()
     assert ((g - slope.gradient).flatten(1).square().sum(1) / g2).mean() == pytest.approx(k / q - 1, rel=0.1)
@@ -111,7 +114,7 @@ def test_queries_are_counted_as_they_are_sent(name, probes, rng):
         sent.append(images.shape[0] * images.shape[1])
         return images.flatten(2).sum(2)
 
-    x = random_images(rng, 10)
+    x = greys(rng, 10)
     estimate = ESTIMATORS[name](objective, x, directions=30, radius=0.1, rng=rng)
     assert estimate.queries == sum(sent) == (30 * probes + 1) * 10
     assert max(sent) <= IMAGES_A_CALL  # memory does not grow with q, while
@@ -137,7 +140,7 @@ def test_large_images_are_sent_in_smaller_calls(name, rng):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_result_does_not_depend_on_how_many_directions_share_a_call(name, rng, monkeypatch):
-    slope, x = random_images(rng, 3).float(), random_images(rng, 3).float()
+    slope, x = slopes(rng, 3).float(), greys(rng, 3).float()
     results = []
     for images in (1, 7, 256):
         monkeypatch.setattr("dfml.recovery.gradients.IMAGES_A_CALL", images)
@@ -151,7 +154,7 @@ def test_the_result_does_not_depend_on_how_many_directions_share_a_call(name, rn
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_on_a_grid_the_step_that_was_taken_is_the_direction(name, rng):
     """An objective behind 8-bit rounding is linear on the grid; the estimate must not see the rounding as noise."""
-    slope = random_images(rng, 4)
+    slope = slopes(rng, 4)
     x = snap(torch.rand(4, *SHAPE, generator=rng, dtype=torch.float64), 256)
     behind_8_bits = lambda probes: linear(slope)((probes.clamp(0, 1) * 255).round() / 255)  # noqa: E731
     # One level is 0.004, an even share of the step 0.0035.
@@ -160,6 +163,32 @@ def test_on_a_grid_the_step_that_was_taken_is_the_direction(name, rng):
     seen = ESTIMATORS[name](behind_8_bits, x, rng=same[0], **options).gradient
     known = ESTIMATORS[name](linear(slope), x, rng=same[1], **options).gradient
     assert torch.allclose(seen, known)
+
+
+@pytest.mark.parametrize("levels", [None, 256])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_white_and_black_pixels_have_their_whole_gradient(name, levels, rng):
+    """Half of all steps would leave [0, 1] there and are cut off; of a linear f the mean estimate is its slope still."""
+    trials, q = 20_000, 4
+    black_and_white = torch.tensor([0.0, 1.0, 0.2, 1.0], dtype=torch.float64).expand(1, *SHAPE)
+    slope = slopes(rng, 1)
+    if name == "subspace":
+        slope = subspace(linear(slope), greys(rng, 1), directions=D, radius=0.1, rng=rng, resolution=2).gradient
+    sent = []
+
+    def objective(probes):
+        sent.append((probes.min(), probes.max()))
+        return linear(slope)(probes)
+
+    options = {"directions": q, "radius": 0.1, "rng": rng, "levels": levels}
+    options |= {"resolution": 2} if name == "subspace" else {}
+    estimate = ESTIMATORS[name](objective, black_and_white.expand(trials, *SHAPE), **options).gradient
+    assert min(low for low, _ in sent) == 0
+    assert max(high for _, high in sent) == 1  # what an endpoint takes, to the border
+    spread = (estimate - slope).flatten(1).square().sum(1).mean()
+    assert (estimate.mean(0) - slope[0]).norm() < 4 * (spread / trials).sqrt() + 0.03 * slope.norm()
+    at_white = (estimate.mean(0)[..., 1] * slope[0, ..., 1]).sum() / slope[0, ..., 1].square().sum()
+    assert at_white == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

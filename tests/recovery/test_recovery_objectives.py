@@ -108,8 +108,3 @@ def test_a_rounded_zero_costs_a_finite_step_below_the_first_unit():
     values = RecoveryObjective(api, torch.tensor([1, 1])).at(torch.zeros(2, 1, 2, 2)).value
     # rounded to nothing: between 0 and 0.0005, so 0.00025; rounded to 0.001
     assert torch.allclose(values, -torch.tensor([0.00025, 0.001]).log(), atol=1e-4)
-
-
-def test_probes_are_brought_back_to_what_an_endpoint_takes():
-    here = RecoveryObjective(numpy_api(), torch.tensor([0])).at(torch.ones(1, 1, 2, 2))
-    assert torch.equal(here(torch.full((1, 1, 1, 2, 2), 1.2))[0], here.value)

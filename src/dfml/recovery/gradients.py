@@ -1,17 +1,19 @@
 """Zero-order gradients: the slope of a function that can only be asked for its values.
 
 An objective maps probes (m, n, c, h, w), that is m displaced copies of the same n images, to values (m, n), each image
-for itself. With d = c h w and steps s_i of length |s_i|, every estimator that averages computes
+for itself. With d = c h w and steps s_i of length mu, every estimator that averages computes
 
-    g(x) = d/q sum_i [f(x + s_i) - f(x)] s_i / |s_i|^2
+    g(x) = d/(q mu^2) sum_i [f(x + s_i) - f(x)] s_i
 
-which is eq:estimation for steps of one length mu. A step is what was really taken: where images travel with 256 levels
-a pixel (`levels`), the probe is put on that grid first, and a step that rounding swallowed adds nothing.
+which is eq:estimation. No endpoint takes a pixel below 0 or above 1, and one that takes 8-bit images rounds it: of a
+step only a part arrives. That part is measured from x + s_i as it arrived, and since f is asked for there, the sum says
+r_j g_j of pixel j, r_j the share of a random step that arrives (`arriving`): a half at a white pixel. It is divided by it.
 
 Directions are drawn one after another and answers summed one after another, so neither memory nor the result depends on
 how many of them share a call.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +29,10 @@ Objective = Callable[[Tensor], Tensor]
 
 IMAGES_A_CALL = 1024
 """An API works best on batches; several directions share a call until this many images are in it."""
+FAR = 6.0
+"""standard deviations that no step is expected to pass"""
+HARDLY = 1e-3
+"""a share of steps that rounding leaves so little of that its inverse would blow up what is left"""
 
 
 class GradientEstimate(NamedTuple):
@@ -132,6 +138,7 @@ def averaged(
             for step, weight in zip(steps, rises * weights, strict=False):
                 gradient.addcmul_(step, weight[:, None])
     gradient *= flat.shape[1] / directions
+    gradient /= arriving(flat, flat.new_tensor(radius / math.sqrt(flat.shape[1])), levels)
     return GradientEstimate(value, gradient.view_as(x), queries + directions * sides * n)
 
 
@@ -150,25 +157,44 @@ def _displace(x: Tensor, step: Tensor, probes: Tensor, radius: float, levels: in
     """Write x + s, and x - s where `probes` has room for it; return w (n,) such that w * step = s / |s|^2.
 
     `step` comes in as a direction of any length. It is not normalised, which would be a pass over the data: its length
-    goes into w. On a grid it becomes the displacement that was possible.
+    goes into w. Where rounding swallowed a whole step, w is 0: nothing was asked, and nothing was learned.
     """
     scale: Tensor = radius / torch.linalg.vector_norm(step, dim=1, keepdim=True)
     for sign, probe in zip((1, -1), probes, strict=False):
         torch.addcmul(x, step, scale, value=sign, out=probe)
-    if levels is None:
-        return scale.squeeze(1) / radius**2
     snap(probes, levels)
-    if len(probes) == 1:
-        torch.sub(probes[0], x, out=step)
-    else:
-        torch.sub(probes[0], probes[1], out=step).div_(2)
-    square = step.square().sum(1)
-    return torch.where(square > 0, 1 / square, torch.zeros_like(square))
+    weight = scale.squeeze(1) / radius**2
+    return weight if levels is None else weight * moved(probes, x).any(0)
 
 
-def snap(images: Tensor, levels: int) -> Tensor:
-    """`images`, in place, on the nearest of `levels` values from 0 to 1: what survives an upload."""
-    return images.clamp_(0, 1).mul_(levels - 1).round_().div_(levels - 1)
+def snap(images: Tensor, levels: int | None) -> Tensor:
+    """`images`, in place, as an endpoint gets them: within [0, 1], and on `levels` values where they travel as files."""
+    images.clamp_(0, 1)
+    return images if levels is None else images.mul_(levels - 1).round_().div_(levels - 1)
+
+
+def moved(probes: Tensor, x: Tensor) -> Tensor:
+    """Which of the probes (..., n, d) of x (n, d) still differ from it."""
+    return (probes != x).any(-1)
+
+
+def arriving(x: Tensor, sigma: Tensor, levels: int | None) -> Tensor:
+    """The share r of a random step u that arrives at each pixel of x: r = E[s u] / E[u^2], s what is left of u.
+
+    For normal u of standard deviation `sigma`, which pixels of random directions nearly are, Stein's identity makes it
+    the chance of a step that fits; on a grid, the density at the midpoints between levels. 1 where there is room on
+    both sides, 1/2 at white and black, and that for any direction as likely as its opposite.
+    """
+    above, below = (1 - x) / sigma, x / sigma
+    if levels is None:
+        return (torch.erf(above / math.sqrt(2)) + torch.erf(below / math.sqrt(2))) / 2
+    level = 1 / ((levels - 1) * sigma)
+    share = torch.zeros_like(above)
+    for number in range(1, 2 + int(FAR / level.min().item())):
+        midpoint = (number - 0.5) * level
+        density = level * torch.exp(-midpoint.square() / 2) / math.sqrt(2 * math.pi)
+        share += density * ((above > midpoint).to(x) + (below > midpoint).to(x))
+    return torch.where(share > HARDLY, share, torch.ones_like(share))
 
 
 def value_at(objective: Objective, x: Tensor, value: Tensor | None) -> tuple[Tensor, int]:

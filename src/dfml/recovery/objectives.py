@@ -30,10 +30,9 @@ class Anchor:
         return Anchor(self.objective.of(rows), self.probs[rows], self.value[rows], agree, gradient)
 
     def __call__(self, probes: Tensor) -> Tensor:
-        """Values (m, n) at probes (m, n, c, h, w), for one query each."""
+        """Values (m, n) at probes (m, n, c, h, w) within [0, 1], for one query each."""
         m, n = probes.shape[:2]
-        # A probe may leave [0, 1] by up to the radius, and no endpoint takes such an image.
-        images = probes.flatten(0, 1).clamp(0, 1)
+        images = probes.flatten(0, 1)
         agree = None if self.agree is None else self.agree.repeat(m)
         with torch.no_grad():
             return self.objective.values(self.objective.api(images), images, agree).view(m, n)

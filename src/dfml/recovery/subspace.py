@@ -13,7 +13,19 @@ from torch import Generator, Tensor
 
 from dfml.apis.blackbox import images_a_call
 from dfml.errors import ConfigError
-from dfml.recovery.gradients import IMAGES_A_CALL, GradientEstimate, Objective, averaged, snap, value_at
+from dfml.recovery.gradients import (
+    IMAGES_A_CALL,
+    GradientEstimate,
+    Objective,
+    arriving,
+    averaged,
+    moved,
+    snap,
+    value_at,
+)
+
+ALL = 0.99
+"""a share of steps that passes for all of them"""
 
 
 def orthogonal(
@@ -64,27 +76,29 @@ def subspace(
 ) -> GradientEstimate:
     """The gradient within the k = c * resolution^2 smoothest cosine patterns B (k, d); q + 1 queries an image.
 
-    Probes are x + radius * v_i B with random v_i, orthonormal while q <= k. The slopes f(x + s_i) - f(x) are explained
-    by least squares of least norm in the coordinates s_i B^T of the steps that were really taken, so the steps need not
-    be orthogonal after rounding to `levels`; k/q makes up for what q < k directions cannot see. Of a linear f it gives
-    the projection B^T B g, without bias for q < k and exactly for q >= k. Memory: one call's
-    probes (`IMAGES_A_CALL`) and n q k coordinates.
+    Probes are x + radius * v_i B with random v_i, orthonormal while q <= k, and the slopes f(x + s_i) - f(x) are
+    explained by least squares of least norm in v_i; k/q makes up for what q < k directions cannot see. Of a linear f it
+    gives the projection B g, without bias for q < k and exactly for q >= k. Where only a share r of a step arrives
+    (`gradients.arriving`) that would be B r g, which is B r B^T times the projection of a gradient that is as smooth as
+    the probes: the system is solved. Memory: one call's probes (`IMAGES_A_CALL`) and n q k coordinates.
     """
     n = len(x)
     basis = smooth_patterns(tuple(x.shape[1:]), resolution).to(x)
     k = len(basis)
     value, queries = value_at(objective, x, value)
-    steps = radius * _frames(n, directions, k, rng).to(x)
+    frames = _frames(n, directions, k, rng).to(x)
     rises = x.new_empty(directions, n)
     flat, chunk = x.reshape(n, -1), max(1, images_a_call(IMAGES_A_CALL, x.shape[1:]) // n)
     for first in range(0, directions, chunk):
-        part = range(first, min(first + chunk, directions))
-        probes = torch.stack([flat + steps[i] @ basis for i in part])
+        part = slice(first, min(first + chunk, directions))
+        probes = snap(torch.stack([torch.addmm(flat, frame, basis, alpha=radius) for frame in frames[part]]), levels)
+        rises[part] = objective(probes.view(-1, *x.shape)) - value
         if levels is not None:
-            for i, probe in zip(part, snap(probes, levels), strict=True):
-                steps[i] = (probe - flat) @ basis.T
-        rises[part.start : part.stop] = objective(probes.view(-1, *x.shape)) - value
-    seen = torch.linalg.pinv(steps.transpose(0, 1)) @ rises.T[:, :, None]  # (n, k, 1)
+            rises[part] *= moved(probes, flat)
+    seen = torch.linalg.pinv(frames.transpose(0, 1)) @ rises.T[:, :, None] / radius  # (n, k, 1)
+    share = arriving(flat, radius * (basis.square().sum(0) / k).sqrt(), levels)
+    for i in (share < ALL).any(1).nonzero().flatten().tolist():  # images with pixels near white or black
+        seen[i] = torch.linalg.solve((share[i] * basis) @ basis.T, seen[i])
     gradient = max(1.0, k / directions) * seen.squeeze(2) @ basis
     return GradientEstimate(value, gradient.view_as(x), queries + directions * n)
 

@@ -310,7 +310,6 @@ def _student(net: Net, params: Params, images: Tensor) -> Callable[[Tensor], Ten
     """theta_i as a function of one image: it keeps the support set's statistics, whatever a batch of probes holds."""
     module = frozen(net.spec, params, batch_statistics(net.spec, params, normalise(images)))
 
-    @torch.inference_mode()
     def logits(x: Tensor) -> Tensor:
         answer: Tensor = module(normalise(x))
         return answer
