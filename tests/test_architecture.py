@@ -24,9 +24,9 @@ LAYERS = (
     ("meta", "engine"),
     ("recovery", "initialisation"),
     ("images", "apis", "runs"),
-    ("nets", "losses", "episode"),
+    ("nets", "losses", "episode", "status"),
     ("config", "schema", "hardware", "files", "events"),
-    ("rng", "runtime", "pictures"),
+    ("rng", "runtime", "pictures", "words"),
     ("errors",),
 )
 """a room imports from layers below its own, never from above; `LAZY` are the exceptions, made inside a function"""

@@ -29,6 +29,8 @@ class LearningStarted(Event):
     iterations: int
     budget: int | None
     resumed_at: int = 0
+    visits: int = 0
+    """of the iterations that are to come, those that visit an API"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +81,16 @@ class Step(Event):
     api: str = ""
     reached: float | None = None
     """the fraction of images that their API gives the class they are meant for"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent(Event):
+    """What all APIs together have been paid for so far, by this process and those before."""
+
+    kept: ClassVar[bool] = False
+    queries: int
+    usd: float | None
+    """of the queries whose price is known; None where none is"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,12 +15,12 @@ import torch
 
 import dfml
 from dfml.apis.blackbox import ApiSpec, BlackBox, reach, release
-from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path, spending
+from dfml.apis.ledger import Budget, Ledger, Metered, Purse, ledger_path, spending
 from dfml.apis.loading import load_apis, load_white_boxes
 from dfml.config import from_mapping, override, to_mapping
 from dfml.engine.choice import open_engine
 from dfml.errors import ApiError, ConfigError, Unreachable, nearest
-from dfml.events import ApiJoined, Event, FellShort, LearningFinished
+from dfml.events import ApiJoined, Event, FellShort, LearningFinished, Step, Visited
 from dfml.hardware import Precision, find_hardware
 from dfml.initialisation import Initialisation
 from dfml.methods import Method, Workplace, find_method
@@ -109,11 +109,14 @@ def learn(
             if "short" not in finished.provenance:
                 return finished
         short: dict[str, Any] = {}
+        purse = Purse()
 
         def emit(event: Event) -> None:
             if isinstance(event, FellShort):
                 short.update(got=event.got, planned=event.planned, what=event.what, reason=event.reason)
             run.write(event)
+            if isinstance(event, Step | Visited) and event.api:
+                on_event(purse.look(event.api))
             on_event(event)
 
         emit(estimate(chosen, config, specs, budget=budget, budget_per_api=budget_per_api))
@@ -129,6 +132,7 @@ def learn(
                 exact=exact_answers,
             )
             metered.append(Metered(api, open_files.enter_context(ledger)))
+            purse.add(metered[-1])
             ledger.rest()
             known = api.spec
             emit(

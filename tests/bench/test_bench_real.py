@@ -95,8 +95,9 @@ def test_a_finished_row_is_not_run_again(tmp_path):
     assert [(line.row, len(line.finished)) for line in begun.lines] == [("random", 1), ("api:one", 0)]
     assert markdown(begun).endswith("|  | - | - | - |  |")
     running = []
-    run_real(TABLE, [Asked("one")], folder=tmp_path, on_task=lambda row, done: running.append(row))
-    assert {row.partition(",")[0] for row in running} == {"api:one"}
+    run_real(TABLE, [Asked("one")], folder=tmp_path, on_task=running.append)
+    assert {task.what.partition(",")[0] for task in running} == {"api:one"}
+    assert (running[-1].done, running[-1].spent.usd) == (running[-1].total, None)
 
 
 def test_rows_that_are_not_there_are_refused(tmp_path):

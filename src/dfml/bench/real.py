@@ -20,7 +20,7 @@ from torch import Tensor
 from dfml.adaptation.answer_features import answer_features, api_weight, class_cosines, class_sums
 from dfml.adaptation.classifier import FewShotClassifier
 from dfml.apis.blackbox import BlackBox
-from dfml.apis.ledger.ledger import Ledger, Metered, ledger_path
+from dfml.apis.ledger import Ledger, Metered, Purse, ledger_path
 from dfml.bench.cells import digest
 from dfml.bench.results import FORMAT, Results, write_table
 from dfml.config import from_mapping, to_mapping
@@ -28,6 +28,7 @@ from dfml.episode import Episode
 from dfml.errors import ConfigError, nearest
 from dfml.evaluation.accuracy import summarise
 from dfml.evaluation.metatest import TaskProtocol, describe, draw_tasks, open_parts, scorer
+from dfml.events import Spent
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
@@ -56,8 +57,19 @@ class Outcome(NamedTuple):
 
 Trial = Callable[[Episode], Sequence[Outcome]]
 """adapt to a task's support set and predict its queries: an outcome for each of a row's heads"""
-OnTask = Callable[[str, int], Any]
-"""told after each task: what is running, and how many of its tasks are done"""
+
+
+class TaskDone(NamedTuple):
+    """Told after each task."""
+
+    what: str
+    done: int
+    """tasks of all rows that are to be run"""
+    total: int
+    spent: Spent
+
+
+OnTask = Callable[[TaskDone], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +149,7 @@ def run_real(
     data: Path | None = None,
     only: Sequence[str] = (),
     budget_per_api: int | None = None,
-    on_task: OnTask = lambda row, tasks: None,
+    on_task: OnTask = lambda task: None,
 ) -> None:
     """Run every row that is not finished, those that ask no API first, and keep each as it is done.
 
@@ -159,9 +171,15 @@ def run_real(
         cells = [(row, cell_of(table, row)) for row in make_rows(table, run, behind)]
         chosen = choose([row for row, _ in cells], only)
         write_table(folder, content(table, cells))  # whole, so that other rows can be run at another time
-        for row, cell in cells:
-            if row in chosen and not results.finished(cell.stem):
-                results.keep(cell, measure(table, row, classes, data=data, on_task=on_task))
+        waiting = [(row, cell) for row, cell in cells if row in chosen and not results.finished(cell.stem)]
+        each, purse = table.tasks * len(table.shots), Purse(behind)
+        for number, (row, cell) in enumerate(waiting):
+
+            def show(what: str, done: int, row: Row = row, before: int = number * each) -> None:
+                spent = purse.look(*(api.spec.name for api in row.apis))
+                on_task(TaskDone(what, before + done, each * len(waiting), spent))
+
+            results.keep(cell, measure(table, row, classes, data=data, on_task=show))
 
 
 def most_images(table: RealTable) -> int:
@@ -277,15 +295,15 @@ def _right(scores: Tensor, episode: Episode) -> float:
 
 
 def measure(
-    table: RealTable, row: Row, classes: Sequence[str], *, data: Path | None, on_task: OnTask
+    table: RealTable, row: Row, classes: Sequence[str], *, data: Path | None, on_task: Callable[[str, int], Any]
 ) -> dict[str, Any]:
     """The row on all tasks, at every number of shots."""
     start, results = time.monotonic(), []
-    for shot in table.shots:
+    for place, shot in enumerate(table.shots):
         protocol, trial, outcomes = table.protocol(shot), row.trial(shot), list[Sequence[Outcome]]()
         for episode in draw_tasks(protocol, range(table.tasks), data=data):
             outcomes.append(trial(episode))
-            on_task(f"{row.name}, {shot}-shot", len(outcomes))
+            on_task(f"{row.name}, {shot}-shot", place * table.tasks + len(outcomes))
         for head, of_head in zip(row.heads, zip(*outcomes, strict=True), strict=True):
             asked = sum(outcome.asked for outcome in of_head) / (table.tasks * table.way * table.query)
             found = describe(protocol, summarise([outcome.right for outcome in of_head]))

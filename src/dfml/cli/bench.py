@@ -77,10 +77,11 @@ def run(args: argparse.Namespace) -> int:
 def run_real_table(args: argparse.Namespace) -> int:
     """Real APIs on the tasks of one data set."""
     from dfml.apis.loading import load_apis
-    from dfml.bench.real import RealTable, run_real
-    from dfml.cli.drawing import progress_bars
+    from dfml.bench.real import RealTable, TaskDone, run_real
+    from dfml.cli.progress import progress_bars
     from dfml.config import from_mapping
     from dfml.errors import ConfigError
+    from dfml.words import money
 
     if args.apis is None:
         raise ConfigError("dfml bench real asks real APIs; name their manifest: --apis apis.toml")
@@ -89,12 +90,11 @@ def run_real_table(args: argparse.Namespace) -> int:
     table = from_mapping(RealTable, told, where="dfml bench real")
     apis, folder = load_apis(args.apis, only=args.only), args.out or Path("results")
     with progress_bars() as bars:
-        running: dict[str, Any] = {}
+        overall = bars.add_task("real", total=None)
 
-        def show_task(what: str, done: int) -> None:
-            if what not in running:
-                running[what] = bars.add_task(what, total=table.tasks)
-            bars.update(running[what], completed=done)
+        def show_task(task: TaskDone) -> None:
+            text = f"{task.what}; {task.spent.queries:,} answers on file{money(task.spent.usd, ', ')}"
+            bars.update(overall, description=text, completed=task.done, total=task.total)
 
         run_real(
             table, apis, folder=folder, run=args.run_folder, data=args.data, only=args.rows,
@@ -109,7 +109,8 @@ def run_table(
     """Build what is missing, run what is not finished, and say in a sentence what failed; the number of failures."""
     from dfml.bench.estimate import estimate_cost
     from dfml.bench.running import CellDone, CellProgress, run_cells
-    from dfml.cli.drawing import console, progress_bars
+    from dfml.cli.drawing import console
+    from dfml.cli.progress import Parts, progress_bars
     from dfml.cli.zoo import build_with_progress
 
     waiting = [cell for cell in table.cells if not place.results.finished(cell.stem)]
@@ -124,21 +125,18 @@ def run_table(
         build_with_progress(folder, config, data=place.data, workers=workers, hardware=place.hardware, engine=engine)
     failures = 0
     with progress_bars() as bars:
-        overall = bars.add_task(table.name, total=len(waiting))
-        running: dict[str, Any] = {}
+        overall, parts, done = bars.add_task(table.name, total=len(waiting)), Parts(bars), 0
         for event in run_cells(waiting, place, workers=workers, engine=engine):
             if isinstance(event, CellProgress):
-                name = event.cell.run_name
-                if name not in running:
-                    running[name] = bars.add_task(f"{event.cell.row}, seed {event.cell.seed}", total=1.0)
-                bars.update(running[name], completed=event.done)
+                what = f"{event.cell.row}, seed {event.cell.seed}"
+                bars.update(overall, completed=done + parts.show(event.cell.run_name, event.done, what))
             elif isinstance(event, CellDone):
-                if event.cell.run_name in running:
-                    bars.update(running[event.cell.run_name], visible=False)
-                bars.advance(overall)
+                done += 1
+                bars.update(overall, completed=done + parts.end(event.cell.run_name))
                 if event.failure is not None:
                     failures += 1
-                    bars.console.print(f"{event.cell.row}, seed {event.cell.seed}, failed: {event.failure}")
+                    failure = f"{event.cell.row}, seed {event.cell.seed}, failed: {event.failure}"
+                    bars.console.print(failure, markup=False)
     return failures
 
 

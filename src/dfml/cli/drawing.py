@@ -1,47 +1,12 @@
-"""How the command line looks: tables, bars, histograms. Progress goes to standard error, results to standard output."""
+"""How the command line looks: tables and histograms. Results go to standard output, all else to standard error."""
 
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 console = Console(highlight=False)
 progress_console = Console(stderr=True, highlight=False)
-
-
-def progress_bars() -> Progress:
-    """Bars with time spent and time left; they vanish when the work is done."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f} %"),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=progress_console,
-        transient=True,
-    )
-
-
-def percent(fraction: float | None) -> str:
-    """0.8431 as `84.3 %`."""
-    return "" if fraction is None else f"{100 * fraction:.1f} %"
-
-
-def amount(count: float) -> str:
-    """Bytes as `1.2 GB`."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}" if count < 10 * size else f"{count / size:.0f} {unit}"
-    return f"{count / 1e3:.0f} kB"
-
-
-def duration(seconds: float) -> str:
-    """4000 as `1.1 h`."""
-    if seconds < 600:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, shorten: str | None = None) -> Table:

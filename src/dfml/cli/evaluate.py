@@ -103,17 +103,23 @@ def run(args: argparse.Namespace) -> None:
 
 def measure_live(path: Path, protocols: "Sequence[TaskProtocol]", args: argparse.Namespace) -> list[dict[str, Any]]:
     """Accuracy against queries a prediction; answers are kept beside the initialisation, in asked/ledger."""
-    from dfml.cli.drawing import progress_bars
+    from dfml.apis.ledger import Purse
+    from dfml.cli.progress import progress_bars
     from dfml.evaluation.live import accuracy_against_asking, asked_through
     from dfml.initialisation import Initialisation
+    from dfml.words import money
 
     init, results = Initialisation.load(path), list[dict[str, Any]]()
     with progress_bars() as bars, asked_through(args.ask, path.parent / "asked", budget=args.budget) as apis:
-        for protocol in protocols:
-            task = bars.add_task(f"{protocol.shot}-shot", total=protocol.tasks)
+        overall, purse = bars.add_task("asking", total=sum(protocol.tasks for protocol in protocols)), Purse(apis)
+        for number, protocol in enumerate(protocols):
+            before = sum(protocol.tasks for protocol in protocols[:number])
+            what = f"{protocol.head.head}, {protocol.shot}-shot"
 
-            def show(done: int, task: Any = task) -> None:
-                bars.update(task, completed=done)
+            def show(done: int, before: int = before, what: str = what) -> None:
+                spent = purse.look(*purse.names)
+                text = f"{what}; {spent.queries:,} queries{money(spent.usd, ' for ')}"
+                bars.update(overall, completed=before + done, description=text)
 
             results += accuracy_against_asking(
                 init,
@@ -157,8 +163,8 @@ def measure(
     workers: int | None = None,
     hardware: "Hardware | None" = None,
 ) -> list[dict[str, Any]]:
-    """Every protocol in turn, with a bar for each."""
-    from dfml.cli.drawing import progress_bars
+    """Every protocol in turn, with a bar for all and one for each."""
+    from dfml.cli.progress import progress_bars
     from dfml.evaluation.metatest import describe, meta_test
     from dfml.hardware import CPU
     from dfml.initialisation import Initialisation
@@ -167,12 +173,16 @@ def measure(
     notes = {**hardware.notes, **_caveat(Initialisation.load(path))}
     results = []
     with progress_bars() as bars:
+        overall, whole, before = bars.add_task("evaluating", total=1.0), sum(p.effort for p in protocols), 0.0
         for protocol in protocols:
             task = bars.add_task(f"{protocol.head.head}, {protocol.shot}-shot", total=protocol.tasks)
 
-            def show(done: float, task: Any = task) -> None:
+            def show(done: float, task: Any = task, protocol: Any = protocol, before: float = before) -> None:
+                bars.update(overall, completed=(before + protocol.effort * done / protocol.tasks) / whole)
                 bars.update(task, completed=round(done))
 
             accuracy = meta_test(path, protocol, data=data, workers=workers, hardware=hardware, on_task=show)
             results.append(describe(protocol, accuracy) | notes)
+            before += protocol.effort
+            bars.remove_task(task)
     return results

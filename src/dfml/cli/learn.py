@@ -113,16 +113,16 @@ def _pictures(args: argparse.Namespace) -> Any:
 
 
 class LearningProgress:
-    """Two bars: all of learning, with what it has spent, and the recovery under way."""
+    """Two bars: all of learning, with what it has spent, and the stage under way."""
 
     def __init__(self) -> None:
-        from dfml.cli.drawing import progress_bars
+        from dfml.cli.progress import progress_bars
+        from dfml.status import LearningStatus
 
+        self.status = LearningStatus()
         self.bars = progress_bars()
         self.overall = self.bars.add_task("learning", total=None)
         self.stage = self.bars.add_task("", total=None, visible=False)
-        self.spent = 0
-        self.budget: int | None = None
 
     def __enter__(self) -> "LearningProgress":
         self.bars.start()
@@ -133,55 +133,14 @@ class LearningProgress:
 
     def show(self, event: "Event") -> None:
         """Draw one event."""
-        from dfml.cli.drawing import amount, duration
-        from dfml.events import (
-            ApiFailed,
-            ApiWeighed,
-            BudgetSpent,
-            LearningStarted,
-            Planned,
-            Remark,
-            Replayed,
-            Step,
-            Visited,
-        )
-
-        if isinstance(event, Planned):
-            usd = "" if event.usd is None else f" for {event.usd:,.2f} USD"
-            self.bars.console.print(
-                f"at most {event.queries:,} queries{usd}; besides asking about {duration(event.seconds)} of one core, "
-                f"{amount(event.memory)} of memory and {amount(event.disk)} of disk"
-            )
-        elif isinstance(event, Remark):
-            self.bars.console.print(event.text, markup=False)
-        elif isinstance(event, LearningStarted):
-            self.budget = event.budget
-            self.bars.update(self.overall, total=event.iterations, completed=event.resumed_at)
-        elif isinstance(event, Step) and event.stage == "distilling":
-            text = f"learning: distilling, objective {event.objective:.3f}"
+        status = self.status
+        said = status.see(event)
+        if said is not None:
+            self.bars.console.print(said, markup=False, soft_wrap=True)  # a server's words are no markup
+        stage = status.stage
+        if stage is None or stage.text == "distilling":  # the overall bar tells that
             self.bars.update(self.stage, visible=False)
-            self.bars.update(self.overall, description=text, completed=event.done)
-        elif isinstance(event, Step):
-            reached = "" if event.reached is None else f", {100 * event.reached:.0f} % reached"
-            text = f"{event.api}: {event.stage}, objective {event.objective:.3f}{reached}"
-            self.bars.update(self.stage, description=text, completed=event.done, total=event.total, visible=True)
-        elif isinstance(event, Visited):
-            self.spent += event.queries
-            self.bars.update(self.stage, visible=False)
-            self._overall(event.iteration, "visited " + event.api)
-        elif isinstance(event, Replayed):
-            self._overall(event.iteration, f"replay loss {event.loss:.3f}, accuracy {100 * event.accuracy:.0f} %")
-        elif isinstance(event, ApiFailed):
-            text = f"{event.reason}; going on without {event.api} for now"
-            self.bars.console.print(text, markup=False)  # a server's words are no markup
-        elif isinstance(event, ApiWeighed) and event.weight == 0:
-            self.bars.console.print(
-                f"{event.api} is left out: its answers do not depend on the image as a classifier's do"
-            )
-        elif isinstance(event, BudgetSpent):
-            self.bars.console.print(f"the budget is spent ({event.queries:,} queries); going on by replay")
-
-    def _overall(self, iteration: int, what: str) -> None:
-        left = "" if self.budget is None else f" of {self.budget:,}"
-        text = f"learning: {what}; {self.spent:,}{left} queries"
-        self.bars.update(self.overall, description=text, completed=iteration + 1)
+        else:
+            self.bars.update(self.stage, description=stage.text, completed=stage.done, total=stage.total, visible=True)
+        total = status.total or None
+        self.bars.update(self.overall, description=status.text, completed=status.done, total=total, to_go=status.to_go)

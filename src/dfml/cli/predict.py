@@ -36,8 +36,9 @@ def run(args: argparse.Namespace) -> None:
     from dfml.adaptation.classifier import FewShotClassifier
     from dfml.adaptation.kept import keep
     from dfml.apis.ledger import spending
-    from dfml.cli.drawing import console, percent, progress_console, table
+    from dfml.cli.drawing import console, progress_console, table
     from dfml.data.support import find_images, read_files
+    from dfml.words import percent
 
     settings = {"ask": asked_share(args.ask), "budget": args.budget, "apis": args.apis}
     classifier = FewShotClassifier.load(args.classifier, device=args.device, **settings)

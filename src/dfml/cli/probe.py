@@ -111,7 +111,7 @@ def _explain(findings: "list[Findings]", console: Any) -> None:
 
 
 def _cost(estimate: "CostEstimate") -> tuple[str, ...]:
-    from dfml.cli.drawing import amount, duration
+    from dfml.words import amount, duration
 
     asking = "" if estimate.seconds is None else duration(estimate.seconds)
     usd = f"{estimate.usd:,.2f}" if estimate.usd else ""

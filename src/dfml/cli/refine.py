@@ -16,7 +16,8 @@ def add(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     from dfml.adaptation.classifier import FewShotClassifier
     from dfml.adaptation.refining import refined
-    from dfml.cli.drawing import console, progress_bars
+    from dfml.cli.drawing import console
+    from dfml.cli.progress import progress_bars
     from dfml.initialisation import Initialisation
 
     classifier = FewShotClassifier.load(args.classifier)

@@ -64,27 +64,23 @@ def build_with_progress(
     hardware: "Hardware | None" = None,
     engine: "Engine | None" = None,
 ) -> None:
-    """Build a zoo and draw a bar for it and for each API in training."""
-    from rich.progress import TaskID
-
-    from dfml.cli.drawing import progress_bars
+    """Build a zoo and draw a bar for it and for each API in training; those count for what they have done, too."""
+    from dfml.cli.progress import Parts, progress_bars
     from dfml.hardware import CPU
     from dfml.zoo.building import ApiProgress, ApiTrained, ZooStarted, build_zoo
 
     with progress_bars() as bars:
-        overall, running = bars.add_task("building the zoo", total=None), dict[str, TaskID]()
+        overall, parts, trained = bars.add_task("building the zoo", total=None), Parts(bars), 0
         events = build_zoo(out, config, data=data, workers=workers, hardware=hardware or CPU, engine=engine)
         for event in events:
             if isinstance(event, ZooStarted):
-                bars.update(overall, total=event.total, completed=event.total - len(event.names))
+                trained = event.total - len(event.names)
+                bars.update(overall, total=event.total, completed=trained)
             elif isinstance(event, ApiProgress):
-                if event.name not in running:
-                    running[event.name] = bars.add_task(event.name, total=1.0)
-                bars.update(running[event.name], completed=event.done)
+                bars.update(overall, completed=trained + parts.show(event.name, event.done))
             elif isinstance(event, ApiTrained):
-                bars.advance(overall)
-                if event.name in running:
-                    bars.remove_task(running.pop(event.name))
+                trained += 1
+                bars.update(overall, completed=trained + parts.end(event.name))
 
 
 def run_show(args: argparse.Namespace) -> None:
@@ -132,7 +128,8 @@ def _summary(manifest: "Manifest") -> dict[str, Any]:
 def print_zoo(path: Path) -> None:
     """The APIs, a histogram of their accuracies, and how many of the train classes they know."""
     from dfml.apis.manifest import read_manifest
-    from dfml.cli.drawing import console, histogram, percent, table
+    from dfml.cli.drawing import console, histogram, table
+    from dfml.words import percent
 
     manifest = read_manifest(path)
     entries, summary = manifest.entries, _summary(manifest)

@@ -46,6 +46,14 @@ class TaskProtocol:
         if self.tasks < 1:
             raise ConfigError(f"an evaluation needs at least 1 task, got {self.tasks}")
 
+    @property
+    def effort(self) -> float:
+        """Images that go through the network, one that is learned from counting thrice: what protocols differ by."""
+        images = self.way * (self.shot + self.query)
+        if "finetune" in self.head.head:
+            images += 3 * self.head.steps * self.way * self.shot
+        return float(self.tasks * images)
+
 
 class Chunk(NamedTuple):
     """Some tasks of one meta-test, as a worker process needs them."""

@@ -2,5 +2,6 @@
 
 from dfml.apis.ledger.affordability import Affordability
 from dfml.apis.ledger.ledger import COLUMNS, Budget, Ledger, Metered, ledger_path, spending
+from dfml.apis.ledger.purse import Purse
 
-__all__ = ["COLUMNS", "Affordability", "Budget", "Ledger", "Metered", "ledger_path", "spending"]
+__all__ = ["COLUMNS", "Affordability", "Budget", "Ledger", "Metered", "Purse", "ledger_path", "spending"]

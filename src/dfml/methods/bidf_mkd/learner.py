@@ -86,6 +86,7 @@ class Learner:
                 iterations=iterations,
                 budget=self.place.budget,
                 resumed_at=begun,
+                visits=max(0, self.config.schedule.visits - len(self.state.notes["visits"])),
             )
         )
         saved, completed = time.monotonic(), self._snapshot()
