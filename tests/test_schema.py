@@ -3,21 +3,15 @@
 import json
 import re
 import tomllib
-from pathlib import Path
 
 import jsonschema
 import pytest
 
+import pages
 from dfml.apis.manifest import manifest_schema, read_manifest
 from dfml.errors import ConfigError
 
-ROOT = Path(__file__).parent.parent
-EXAMPLES = [
-    block
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
-    if "[apis." in block
-]
+EXAMPLES = [block.text for block in pages.blocks("toml") if "[apis." in block.text]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +22,7 @@ def validator():
 
 
 def test_the_schema_in_the_documentation_is_current():
-    text = (ROOT / "docs" / "apis.schema.json").read_text()
+    text = (pages.ROOT / "docs" / "apis.schema.json").read_text()
     assert json.loads(text) == manifest_schema(), "run: dfml apis schema > docs/apis.schema.json"
 
 
