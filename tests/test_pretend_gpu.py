@@ -126,7 +126,10 @@ METHODS = {
     "white-box": ["schedule.visits=1", "schedule.iterations=2"],
     "single-dfkd": ["distil.steps=2"],
     "distill-avg": ["distil.steps=2"],
+    "dfme": [],
+    "maze": ["extraction.replay_steps=2"],
 }
+EXTRACTION = ["rounds=2", "batch=8", "clone_steps=2", "filters=4", "latent=8"]
 RECOVERY = [
     "recovery.steps=2",
     "recovery.directions=2",
@@ -139,7 +142,8 @@ REPLAY = ["replay.shot=2", "replay.query=3", "replay.batch=2", "replay.inner_ste
 
 def settings(method):
     small = ["net.width=4", *METHODS[method]]
-    small += RECOVERY if method not in ("random", "chorus") else []
+    small += RECOVERY if method in ("bidf-mkd", "white-box", "single-dfkd", "distill-avg") else []
+    small += [f"extraction.{setting}" for setting in EXTRACTION] if method in ("dfme", "maze") else []
     small += [*REPLAY, "memory.require_agreement=false"] if method in ("bidf-mkd", "white-box") else []
     return small
 

@@ -49,3 +49,22 @@ def boundary(probs: Tensor, targets: Tensor, student_logits: Tensor, agree: Tens
     """
     divergence = F.kl_div(student_logits.log_softmax(-1), probs, reduction="none").sum(1)
     return target_nll(probs, targets) - weight * torch.where(agree, divergence, torch.zeros_like(divergence))
+
+
+def divergence(student_logits: Tensor, teacher_probs: Tensor) -> Tensor:
+    """KL(teacher || student) of each image: the terms (n,) whose mean is `distillation_kl`."""
+    return F.kl_div(student_logits.log_softmax(-1), teacher_probs, reduction="none").sum(1)
+
+
+def recovered_logits(probs: Tensor, *, floor: float = 1e-6) -> Tensor:
+    """Logits (n, k) that a softmax turns into `probs` (n, k), with mean 0: what can be known of an API's own.
+
+    A probability below `floor` counts as that much, so that one that was rounded to zero has a logarithm.
+    """
+    logs = probs.clamp_min(floor).log()
+    return logs - logs.mean(1, keepdim=True)
+
+
+def logit_distance(student_logits: Tensor, teacher_probs: Tensor) -> Tensor:
+    """How far a student's logits are from the teacher's recovered ones, mean over classes: (n, k), (n, k) -> (n,)."""
+    return (student_logits - recovered_logits(teacher_probs)).abs().mean(1)

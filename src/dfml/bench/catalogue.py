@@ -1,4 +1,4 @@
-"""The paper's tables and figures, and three of ours."""
+"""The paper's tables and figures, and four of ours."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import Any
 
 from dfml.bench.cells import Cell
 from dfml.bench.scales import Scale
-from dfml.bench.tables import LABELS, ROWS, VANILLA, Maker, Row, Table
+from dfml.bench.tables import LABELS, RELATIVES, ROWS, VANILLA, Maker, Row, Table
 from dfml.errors import ConfigError, nearest
 
 
@@ -171,6 +171,15 @@ def _privacy(make: Maker) -> list[Row]:
     return [replace(row, seeds=make.seeds or make.scale.lesser_seeds) for row in rows]
 
 
+def _relatives(make: Maker) -> list[Row]:
+    """Methods that the paper names and does not compare with, between Random and the paper's own."""
+    rows = [make.row("random", share=True), *(make.row(name) for name in RELATIVES)]
+    for game in ("dfme", "maze"):
+        settings = ("recovery.strategy=extraction", f"recovery.extraction.game={game}", *make.scale.extraction)
+        rows.append(make.row("bidf-mkd", label=f"BiDf-MKD on images of {game.upper()}", settings=settings))
+    return [*rows, make.row("bidf-mkd", share=True)]
+
+
 def _accuracies(make: Maker) -> list[Row]:
     cell = Cell(row="zoo", method="zoo", apis=make.select(), measure="zoo")
     return [Row(cell=cell, label=f"APIs of {make.dataset}", seeds=1)]
@@ -194,6 +203,7 @@ TABLES: dict[str, tuple[str, Callable[[Maker], list[Row]], dict[str, Any] | None
     "queries": ("Accuracy against queries", _queries, {"name": "queries per API", "log": True}),
     "privacy": ("Distance to the real training images", _privacy, None),
     "quality": ("Quality of the APIs", _quality, None),
+    "relatives": ("Relatives that the paper names", _relatives, None),
 }
 
 

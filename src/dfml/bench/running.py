@@ -27,6 +27,7 @@ from dfml.events import Event, LearningStarted, Replayed, Step, Visited
 from dfml.hardware import CPU, Hardware
 from dfml.initialisation import Initialisation
 from dfml.learning import learn
+from dfml.methods import find_method
 from dfml.methods.meta_model import most_common
 
 PREDICTORS = {"best-api": (best_api, "direct"), "api-features": (api_features, "class-means")}
@@ -154,9 +155,9 @@ def _learned(cell: Cell, place: Place, report: Report) -> tuple[Initialisation, 
             report(event.done / event.total)
 
     hardware, zoos = place.hardware, place.zoos
-    white_box = cell.method == "white-box"
+    open_boxes = find_method(cell.method).NEEDS_WEIGHTS
     apis: Sequence[BlackBox] = (
-        zoos.white_boxes(cell.apis, device=hardware.device) if white_box else zoos.apis(cell.apis)
+        zoos.white_boxes(cell.apis, device=hardware.device) if open_boxes else zoos.apis(cell.apis)
     )
     init = learn(
         apis,

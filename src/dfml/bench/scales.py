@@ -38,6 +38,12 @@ class Scale:
     limits: tuple[int, ...] = (100, 1_000, 10_000)
     """queries an image, for the curves over queries"""
     chorus_queries: tuple[int, ...] = (100, 500, 1_000, 5_000)
+    extraction: tuple[str, ...] = ()
+    """settings under which an extraction stands in for the recovery of a set"""
+
+
+def _extraction(prefix: str, **settings: int) -> tuple[str, ...]:
+    return tuple(f"{prefix}extraction.{name}={value}" for name, value in settings.items())
 
 
 _TINY = ("recovery.images_per_class=4", "recovery.steps=3", "recovery.filters=8", "recovery.latent=16")
@@ -60,6 +66,8 @@ SMOKE = Scale(
         "distill-avg": (None, (*_TINY, "net.width=8", "distil.steps=3")),
         "chorus": (None, ("net.width=8", "queries=64", "distil.steps=20", "distil.batch=32")),
         "real-maml": (None, (*_SMALL_REPLAY, "net.width=8", "iterations=3")),
+        "dfme": (None, (*_extraction("", rounds=2, batch=8, filters=8), "net.width=8")),
+        "maze": (None, (*_extraction("", rounds=2, batch=8, filters=8), "net.width=8")),
     },
     side=32,
     seeds=1,
@@ -70,6 +78,7 @@ SMOKE = Scale(
     shots=(1, 5),
     limits=(10, 20),
     chorus_queries=(32, 64),
+    extraction=_extraction("recovery.", rounds=2, batch=8, filters=8),
 )
 
 _RECOVERY = ("recovery.images_per_class=10", "recovery.filters=16", "recovery.lr=0.003")
@@ -101,6 +110,8 @@ LAPTOP = Scale(
         "single-dfkd": (None, _RECOVERY),
         "distill-avg": (None, _RECOVERY),
         "chorus": (None, ("queries=1000", "distil.steps=1000")),
+        "dfme": (None, _extraction("", rounds=25, batch=32, filters=16)),
+        "maze": (None, _extraction("", rounds=25, batch=32, filters=16)),
         "real-maml": (None, ("iterations=400", "replay.query=10", "replay.batch=2", "replay.outer_lr=0.003")),
     },
     side=32,
@@ -110,6 +121,7 @@ LAPTOP = Scale(
     shots=(1, 5, 10, 20),
     limits=(12, 120),
     chorus_queries=(100, 300, 1_000),
+    extraction=_extraction("recovery.", rounds=12, batch=32, filters=16),
 )
 
 PAPER = Scale(
@@ -124,6 +136,8 @@ PAPER = Scale(
         "single-dfkd": ("paper", ()),
         "distill-avg": ("paper", ()),
         "chorus": ("thorough", ()),
+        "dfme": ("paper", ()),
+        "maze": ("paper", ()),
         "real-maml": (None, ()),
     },
     lesser_seeds=3,

@@ -27,6 +27,11 @@ LABELS = {
     "real-maml": "MAML on real data",
 }
 ROWS = tuple(LABELS)
+RELATIVES = {
+    "dfme": "DFME, mean of the clones",
+    "maze": "MAZE, mean of the clones",
+}
+"""rows of a table of their own"""
 BOTH: tuple[Head, ...] = ("finetune", "prototype")
 HEADS: dict[str, tuple[Head, ...]] = {"chorus": (*BOTH, "answers")}
 """heads beyond the two that every initialisation is tested under"""
@@ -157,7 +162,7 @@ class Maker:
         seeds = self.seeds or (self.scale.seeds if full else self.scale.lesser_seeds)
         table, key = source or (self.table, name)
         found = published(table, self.dataset, key)
-        return Row(cell=cell, label=label or LABELS[name], seeds=seeds, published=found, **more)
+        return Row(cell=cell, label=label or (LABELS | RELATIVES)[name], seeds=seeds, published=found, **more)
 
 
 def _merged(*groups: Sequence[str]) -> tuple[str, ...]:

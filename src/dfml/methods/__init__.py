@@ -23,6 +23,8 @@ METHODS = {
     "white-box": "bidf_mkd.white_box",
     "single-dfkd": "single_dfkd",
     "distill-avg": "distill_avg",
+    "dfme": "dfme",
+    "maze": "maze",
     "random": "random_init",
 }
 

@@ -19,21 +19,35 @@ def refuse_less_than_a_set(
 ) -> list[int]:
     """What a recovered set of each API costs, at most; budgets that buy none are refused."""
     costs = [recovery.queries(spec.way) for spec in specs]
-    advice = "raise it, or lower recovery.steps, recovery.directions or recovery.images_per_class"
+    advice = "recovery.steps, recovery.directions or recovery.images_per_class"
+    refuse_less(costs, specs, budget=budget, budget_per_api=budget_per_api, what="recovered set", advice=advice)
+    return costs
+
+
+def refuse_less(
+    costs: Sequence[int],
+    specs: Sequence[ApiSpec],
+    *,
+    budget: int | None,
+    budget_per_api: int | None,
+    what: str,
+    advice: str,
+) -> None:
+    """Refuse budgets that do not buy a single `what` at these costs; `advice` names the settings that lower them."""
     if not any(spec.terms.budget is None or spec.terms.budget >= cost for spec, cost in zip(specs, costs, strict=True)):
         raise ConfigError(
-            f"{specs[0].name}: its budget of {specs[0].terms.budget:,} queries is below one recovered set, which takes "
-            f"{costs[0]:,}, and no other API has more; {advice}"
+            f"{specs[0].name}: its budget of {specs[0].terms.budget:,} queries is below one {what}, which takes "
+            f"{costs[0]:,}, and no other API has more; raise it, or lower {advice}"
         )
     for name, amount in (("--budget", budget), ("--budget-per-api", budget_per_api)):
         if amount is not None and amount < min(costs):
             raise ConfigError(
-                f"{name} {amount:,} is below one recovered set, which takes {min(costs):,} queries; {advice}"
+                f"{name} {amount:,} is below one {what}, which takes {min(costs):,} queries; "
+                f"raise it, or lower {advice}"
             )
-    return costs
 
 
-def nothing_learned(apis: Sequence[Metered], reason: str) -> ApiError:
+def nothing_learned(apis: Sequence[Metered], reason: str, *, what: str = "recovered set") -> ApiError:
     """What to raise instead of handing out a network that learned nothing; `reason` is what the last failure was."""
     doubt = sum(api.ledger.in_doubt for api in apis)
     forgive = f", or use --forgive-doubt, so that the {doubt:,} queries in doubt do not count" if doubt else ""
@@ -43,6 +57,6 @@ def nothing_learned(apis: Sequence[Metered], reason: str) -> ApiError:
             "then go on with --resume"
         )
     return BudgetExceeded(
-        f"the budget does not pay for a single recovered set of any of the {len(apis)} APIs, so nothing was learned; "
+        f"the budget does not pay for a single {what} of any of the {len(apis)} APIs, so nothing was learned; "
         f"raise it{forgive}, then go on with --resume"
     )

@@ -9,6 +9,7 @@ from dfml.methods.single_level import (
     NEEDS_WEIGHTS,
     PRESETS,
     SingleLevelConfig,
+    a_few,
     cost,
     effort,
     expected,
@@ -18,7 +19,7 @@ from dfml.methods.single_level import (
     recovered_sets,
     statistics,
 )
-from dfml.nets.functional import Net, Params
+from dfml.nets.functional import Net, average
 from dfml.rng import stream
 
 __all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "expected", "footprint", "plan", "run"]
@@ -31,12 +32,9 @@ def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:
     """
     net = Net(config.net.spec, mixed=place.hardware.mixed)
     start = net.init(stream(place.seed, "meta-model"), device=place.hardware.device)
-    total: Params = {name: torch.zeros_like(p) for name, p in start.items()}
-    images, students = [], 0
-    for visit in recovered_sets(config, place, method="distill-avg"):
-        student = imitate(net, start, visit.support, config.distil)
-        total = {name: total[name] + p for name, p in student.items()}
-        images.append(visit.support.images[:: max(1, len(visit.support.images) // 25)])
-        students += 1
-    params = {name: p / students for name, p in total.items()}
+    students, images = [], []
+    for turn in recovered_sets(config, place, method="distill-avg"):
+        students.append(imitate(net, start, turn.outcome, config.distil))
+        images.append(a_few(turn.outcome.images))
+    params = average(students)
     return Initialisation(params, net.spec, statistics(net, params, torch.cat(images)))

@@ -27,7 +27,7 @@ def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:
     net = Net(config.net.spec, mixed=place.hardware.mixed)
     params = net.init(stream(place.seed, "meta-model"), device=place.hardware.device)
     seen = {}
-    for visit in recovered_sets(config, place, method="single-dfkd"):
-        params = imitate(net, params, visit.support, config.distil)
-        seen = statistics(net, params, visit.support.images)
+    for turn in recovered_sets(config, place, method="single-dfkd"):
+        params = imitate(net, params, turn.outcome, config.distil)
+        seen = statistics(net, params, turn.outcome.images)
     return Initialisation(params, net.spec, seen)

@@ -2,20 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, rest
-from dfml.apis.ledger import Affordability, Metered
-from dfml.errors import ApiError
-from dfml.events import ApiFailed, BudgetSpent, FellShort, LearningStarted, Step, Visited
+from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.meta.distil import inner
 from dfml.methods import Workplace
-from dfml.methods.budgets import nothing_learned, refuse_less_than_a_set, within_budgets
+from dfml.methods.budgets import refuse_less_than_a_set, within_budgets
 from dfml.methods.footprint import Footprint, recovery_footprint
 from dfml.methods.meta_model import MetaModelConfig
+from dfml.methods.turns import Turn, turns
 from dfml.nets.functional import Net, Params, head_for, normalise
 from dfml.nets.statistics import batch_statistics
 from dfml.recovery.choice import recover
@@ -83,82 +79,28 @@ def footprint(config: SingleLevelConfig, specs: Sequence[ApiSpec]) -> Footprint:
     )
 
 
-class Recovered(NamedTuple):
-    """One API's turn."""
+def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) -> Iterator[Turn[RecoveredSet]]:
+    """One set of every API that answers and can be paid for, in a random order."""
 
-    iteration: int
-    api: Metered
-    support: RecoveredSet
-
-
-def recovered_sets(config: SingleLevelConfig, place: Workplace, *, method: str) -> Iterator[Recovered]:
-    """One set of every API that answers and can be paid for, in a random order.
-
-    Nothing but the ledger is kept: a resumed run asks the same questions, whose answers are on file.
-    """
-    apis = place.apis
-    place.emit(LearningStarted(method=method, apis=len(apis), iterations=len(apis), budget=place.budget))
-    answered, failed, spent, reason = 0, 0, False, ""
-    for iteration, index in enumerate(visiting_order(len(apis), place.seed)):
-        api = apis[index]
-        name, before = api.spec.name, api.ledger.queries
-
-        def turn(box: BlackBox, on_step: OnStep | None = None, iteration: int = iteration) -> RecoveredSet:
-            return recover(
-                box,
-                config.recovery,
-                rng=stream(place.seed, "visit", iteration, "support"),
-                size=config.net.size,
-                on_step=on_step,
-                device=place.hardware.device,
-            )
-
-        if not Affordability(api).pays_for(config.recovery.queries(api.spec.way), turn):
-            if not spent:
-                place.emit(BudgetSpent(iteration=iteration, queries=place.queries))
-            spent = True
-            continue
-
-        def on_step(step: int, value: float, reached: float, queries: int, name: str = name) -> None:
-            place.emit(
-                Step(
-                    stage="recovering a set",
-                    done=step,
-                    total=config.recovery.steps,
-                    objective=value,
-                    api=name,
-                    reached=reached,
-                )
-            )
-
-        try:
-            support = turn(api, on_step)
-        except ApiError as error:
-            failed, reason = failed + 1, str(error)
-            place.emit(ApiFailed(iteration=iteration, api=name, reason=reason))
-            continue
-        answered += 1
-        place.emit(
-            Visited(
-                iteration=iteration,
-                api=name,
-                queries=api.ledger.queries - before,
-                support_reached=support.reached,
-                query_reached=0.0,
-            )
+    def recovery(box: BlackBox, iteration: int, on_step: OnStep | None) -> RecoveredSet:
+        return recover(
+            box,
+            config.recovery,
+            rng=stream(place.seed, "visit", iteration, "support"),
+            size=config.net.size,
+            on_step=on_step,
+            device=place.hardware.device,
         )
-        rest(api)
-        yield Recovered(iteration, api, support)
-    if not answered:
-        raise nothing_learned(apis, reason)
-    if failed:
-        place.emit(FellShort(got=answered, planned=answered + failed, what="sets", reason=reason))
 
-
-def visiting_order(count: int, seed: int) -> list[int]:
-    """The order in which APIs are visited."""
-    order: list[int] = torch.randperm(count, generator=stream(seed, "order")).tolist()
-    return order
+    return turns(
+        place,
+        recovery,
+        method=method,
+        most=lambda spec: config.recovery.queries(spec.way),
+        steps=config.recovery.length,
+        what="set",
+        stage="recovering a set",
+    )
 
 
 def imitate(net: Net, params: Params, support: RecoveredSet, config: ImitationConfig) -> Params:
@@ -168,7 +110,17 @@ def imitate(net: Net, params: Params, support: RecoveredSet, config: ImitationCo
     """
     fitted, start = head_for(net, params, len(support.classes))
     student = inner(fitted, start, support, lr=config.lr, steps=config.steps, first_order=True)
+    return with_head(student, params)
+
+
+def with_head(student: Params, params: Params) -> Params:
+    """A student under the head of `params` where its own is of another number of classes; without a graph."""
     return {name: p.detach() if p.shape == params[name].shape else params[name] for name, p in student.items()}
+
+
+def a_few(images: Tensor) -> Tensor:
+    """Some 25 of one API's images, enough for `statistics` over all APIs."""
+    return images[:: max(1, len(images) // 25)]
 
 
 def statistics(net: Net, params: Params, images: Tensor) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ The values are those of the modules in `conv4` and `resnet` with `batch_norm="ba
   gradient is exactly zero rather than rounding noise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -68,6 +68,11 @@ def head_for(net: Net, params: Params, way: int) -> tuple[Net, Params]:
     ours = params["head.weight"]
     head = {"head.weight": ours.new_zeros(way, ours.shape[1]), "head.bias": ours.new_zeros(way)}
     return Net(replace(net.spec, way=way), mixed=net.mixed), {**params, **head}
+
+
+def average(networks: Sequence[Params]) -> Params:
+    """The mean of every weight over networks of one shape."""
+    return {name: torch.stack([net[name] for net in networks]).mean(0) for name in networks[0]}
 
 
 def normalise(images: Tensor) -> Tensor:

@@ -1,11 +1,14 @@
-"""A recovered set without recovery: of many procedural images, those that suit their class best."""
+"""A recovered set without inversion: of many images that were asked about, those that suit their class best."""
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from dfml.apis.blackbox import BlackBox
 from dfml.errors import ConfigError
 from dfml.images.prior import prior
+from dfml.nets import NetSpec
+from dfml.nets.functional import Net
+from dfml.recovery.extraction import extract
 from dfml.recovery.inversion import OnStep, RecoveryConfig, invert
 from dfml.recovery.objectives import RecoveryObjective, StudentLogits
 from dfml.recovery.recovered import ClassKey, RecoveredSet
@@ -24,6 +27,8 @@ def recover(
     """A set by whichever strategy `config` names, made on `device`, where the student must be."""
     if config.strategy == "inversion":
         return invert(api, config, rng=rng, student=student, size=size, on_step=on_step, device=device)
+    if config.strategy == "extraction":
+        return left_over(api, config, rng=rng, student=student, size=size, on_step=on_step, device=device)
     return choose(api, config, rng=rng, student=student, size=size, device=device)
 
 
@@ -49,14 +54,47 @@ def choose(
     images = prior(config.pool, seed=seed, size=size, channels=api.spec.image[0]).to(device).float() / 255
     with torch.no_grad():
         probs = api(images)
-        agree = None if student is None else student(images).argmax(1) == probs.argmax(1)
-        chosen, targets = [], []
-        for target in range(api.spec.way):
-            wanted = torch.full((config.pool,), target, device=device)
-            objective = RecoveryObjective(api, wanted, student=student, weight=config.boundary)
-            value = objective.values(probs, images, agree)
-            chosen.append(value.argsort(stable=True)[: config.images_per_class])
-            targets.append(wanted[: config.images_per_class])
+    return best_of(images, probs, api, config, student=student, queries=config.pool)
+
+
+def left_over(
+    api: BlackBox,
+    config: RecoveryConfig,
+    *,
+    rng: Generator,
+    size: int,
+    student: StudentLogits | None = None,
+    on_step: OnStep | None = None,
+    device: torch.device | str = "cpu",
+) -> RecoveredSet:
+    """Extract the API, throw the clone away, and of what was asked about keep the images that suit each class best.
+
+    That is what a meta-learner can use of DFME and MAZE.
+    """
+    net = Net(NetSpec(way=api.spec.way, size=size, channels=api.spec.image[0]))
+    made = extract(api, net, net.init(rng, device=device), config.extraction, rng=rng, on_round=on_step)
+    return best_of(made.images, made.probs, api, config, student=student, queries=made.queries)
+
+
+@torch.no_grad()
+def best_of(
+    images: Tensor,
+    probs: Tensor,
+    api: BlackBox,
+    config: RecoveryConfig,
+    *,
+    student: StudentLogits | None,
+    queries: int,
+) -> RecoveredSet:
+    """Of images (n, c, h, w) with the API's answers (n, k), for every class those of the smallest objective."""
+    agree = None if student is None else student(images).argmax(1) == probs.argmax(1)
+    chosen, targets = [], []
+    for target in range(api.spec.way):
+        wanted = torch.full((len(images),), target, device=images.device)
+        objective = RecoveryObjective(api, wanted, student=student, weight=config.boundary)
+        value = objective.values(probs, images, agree)
+        chosen.append(value.argsort(stable=True)[: config.images_per_class])
+        targets.append(wanted[: config.images_per_class])
     rows = torch.cat(chosen)
     classes = tuple(ClassKey(api.spec.name, name) for name in api.spec.classes)
-    return RecoveredSet(images[rows], torch.cat(targets), probs[rows], classes, config.pool)
+    return RecoveredSet(images[rows], torch.cat(targets), probs[rows], classes, queries)

@@ -11,6 +11,7 @@ from torch import Tensor
 from dfml.apis.blackbox import BlackBox
 from dfml.errors import ConfigError
 from dfml.images.generator import Generator
+from dfml.recovery.extraction import ExtractionConfig
 from dfml.recovery.gradients import Estimator, GradientEstimate, antithetic, snap, sphere
 from dfml.recovery.objectives import Anchor, RecoveryObjective, StudentLogits
 from dfml.recovery.recovered import ClassKey, RecoveredSet
@@ -41,8 +42,10 @@ OnStep = Callable[[int, float, float, int], None]
 class RecoveryConfig:
     """How images are recovered from one API. Defaults are the paper's; see `queries` for what they cost."""
 
-    strategy: Literal["inversion", "pool"] = "inversion"
-    """the paper's generator against the API, or the best of `pool` procedural images at one query each"""
+    strategy: Literal["inversion", "pool", "extraction"] = "inversion"
+    """the paper's generator against the API, the best of `pool` procedural images at one query each, or the best of
+    those that an `extraction` of the API asked about"""
+    extraction: ExtractionConfig = ExtractionConfig()
     pool: int = 1000
     """procedural images that strategy "pool" asks about for one set"""
     images_per_class: int = 30
@@ -96,10 +99,20 @@ class RecoveryConfig:
             raise ConfigError(f"recovery.confidence is a probability below 1, not {self.confidence}")
         if self.estimator != "exact" and self.estimator not in ESTIMATORS:
             raise ConfigError(f"unknown estimator {self.estimator!r}; choose one of {', '.join(ESTIMATORS)} or exact")
+        if self.strategy == "extraction" and self.extraction.images < self.images_per_class:
+            raise ConfigError(
+                f"an extraction that asks about {self.extraction.images} images cannot give {self.images_per_class} of "
+                "each class; raise recovery.extraction.rounds"
+            )
         if self.limit is not None and self.limit < self.queries_per_step:
             raise ConfigError(
                 f"recovery.limit must pay for one step, {self.queries_per_step} queries an image, not {self.limit}"
             )
+
+    @property
+    def length(self) -> int:
+        """Steps that `on_step` tells of, at most."""
+        return self.extraction.rounds if self.strategy == "extraction" else self.steps
 
     @property
     def queries_per_step(self) -> int:
@@ -111,8 +124,8 @@ class RecoveryConfig:
 
         steps * (directions + 1) * images_per_class * way, for all one-sided estimators and without a limit.
         """
-        if self.strategy == "pool":
-            return self.pool
+        if self.strategy != "inversion":
+            return self.pool if self.strategy == "pool" else self.extraction.queries
         cost = self.queries_per_step
         most = self.steps * cost if self.limit is None else min(self.steps * cost, self.limit)
         # Without early stop all images take part in every step, so the limit falls between two steps.
@@ -125,7 +138,9 @@ class RecoveryConfig:
 
     def seconds(self, way: int) -> float:
         """What the generator takes of one core for one set, roughly, at 32 x 32."""
-        return 0.0 if self.strategy == "pool" else self.steps * self.images_per_class * way * IMAGE_STEP_SECONDS
+        if self.strategy != "inversion":
+            return 0.0 if self.strategy == "pool" else self.extraction.seconds
+        return self.steps * self.images_per_class * way * IMAGE_STEP_SECONDS
 
     @property
     def estimate(self) -> partial[GradientEstimate]:

@@ -56,10 +56,7 @@ class RecoveryObjective:
 
     def values(self, probs: Tensor, images: Tensor, agree: Tensor | None) -> Tensor:
         """The objective (m * n,) of m copies of the n images, given the answers (m * n, k) to them."""
-        if (decimals := self.api.spec.decimals) is not None:
-            # What was rounded to 0 lies between 0 and half a unit: take the middle, so that its logarithm is finite
-            # and the step up to the first unit no cliff.
-            probs = probs.clamp_min(0.25 * 10.0**-decimals)
+        probs = unrounded(probs, self.api.spec.decimals)
         targets = self.targets.repeat(len(images) // len(self.targets))
         if self.student is None or agree is None:
             return target_nll(probs, targets)
@@ -86,3 +83,12 @@ class RecoveryObjective:
             return None
         with torch.no_grad():
             return self.student(x).argmax(1) == probs.argmax(1)
+
+
+def unrounded(probs: Tensor, decimals: int | None) -> Tensor:
+    """Answers of so many decimals, as their logarithms are best taken.
+
+    What was rounded to 0 lies between 0 and half a unit: here it is the middle, so that its logarithm is finite and the
+    step up to the first unit no cliff.
+    """
+    return probs if decimals is None else probs.clamp_min(0.25 * 10.0**-decimals)

@@ -217,7 +217,7 @@ class Learner:
                 Step(
                     stage=f"recovering a {part} set",
                     done=step,
-                    total=self.config.recovery.steps,
+                    total=self.config.recovery.length,
                     objective=value,
                     api=api.spec.name,
                     reached=reached,
