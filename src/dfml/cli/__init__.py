@@ -26,6 +26,8 @@ VERBS = (
     "images",
     "bench",
     "report",
+    "doctor",
+    "cache",
 )
 
 

@@ -53,7 +53,10 @@ def cached(source: Source, *, on_progress: OnDecoded | None = None) -> ImageSet:
         "shape": list(images.shape),
         "counts": dict(zip(images.classes, images.counts, strict=True)),
     }
-    if not _complete(index, description, pixels, images):
+    if _complete(index, description, pixels, images):
+        with suppress(OSError):  # a cache may be read-only
+            os.utime(index)  # `dfml cache prune` keeps what is used
+    else:
         try:
             pixels.parent.mkdir(parents=True, exist_ok=True)
             _sweep(pixels.parent)
