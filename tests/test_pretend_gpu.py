@@ -317,7 +317,8 @@ def test_a_classifier_fitted_on_a_device_predicts_and_is_saved_as_on_the_cpu(gpu
 def test_evaluation_on_a_device_gives_the_accuracies_of_the_cpu(gpu, taught, inductive):
     def fractions(hardware):
         protocol = TaskProtocol(way=3, shot=1, tasks=2, inductive=inductive)
-        return score_chunk(Chunk(taught, protocol, None, range(2), hardware), lambda done: None)
+        parts = open_parts("glyphs", protocol.part, None)
+        return score_chunk(Chunk(taught, protocol, parts, range(2), hardware), lambda done: None)
 
     here = fractions(Hardware())
     assert "convolution" not in gpu.ran

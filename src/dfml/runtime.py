@@ -4,7 +4,14 @@ import ctypes
 import os
 import resource
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # from <malloc.h>
 _HUGE = 2**31 - 1
@@ -26,6 +33,30 @@ def work_beside_others() -> None:
     _alone = False
     keep_freed_memory()
     torch.set_num_threads(1)
+
+
+class Map(Protocol):
+    """The built-in `map`, or one that works on several items at once; results come in the order of the items."""
+
+    def __call__(self, work: Callable[[Item], Result], items: Iterable[Item], /) -> Iterator[Result]: ...
+
+
+@contextmanager
+def single_cores(workers: int) -> Iterator[Map]:
+    """A `map` over so many threads, in which torch uses one core each, as it does in the calling thread meanwhile.
+
+    Sums of floating-point numbers depend on how many threads share them. So what is cut into the same parts comes to
+    the same bits, however many workers there are.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool.map
+    finally:
+        torch.set_num_threads(before)  # half of that setting belongs to the process, not to the thread that made it
 
 
 def keep_freed_memory() -> bool:

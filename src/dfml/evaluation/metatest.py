@@ -1,6 +1,6 @@
 """Meta-test: an initialisation on many tasks of real, unseen classes."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -60,7 +60,7 @@ class Chunk(NamedTuple):
 
     initialisation: Path
     protocol: TaskProtocol
-    data: Path | None
+    parts: Sequence[ImageSet]
     tasks: range
     hardware: Hardware = CPU
 
@@ -77,11 +77,12 @@ def meta_test(
     """Accuracy over the protocol's tasks; task t is the same for every initialisation and any number of workers."""
     init = Initialisation.load(initialisation)
     check_expected(protocol.head.head, init.expected)
-    for part in open_parts(protocol.dataset, protocol.part, data):  # complain, and fill the cache, before workers start
+    parts = open_parts(protocol.dataset, protocol.part, data)  # once: to open a data set is to look at all its files
+    for part in parts:  # complain before workers start
         sample_episode(part, _shape(protocol), stream(0))
     starts = range(0, protocol.tasks, CHUNK)
     chunks = [
-        Chunk(initialisation, protocol, data, range(start, min(start + CHUNK, protocol.tasks)), hardware)
+        Chunk(initialisation, protocol, parts, range(start, min(start + CHUNK, protocol.tasks)), hardware)
         for start in starts
     ]
     fractions: dict[int, list[float]] = {}
@@ -100,7 +101,7 @@ def score_chunk(chunk: Chunk, report: Report) -> list[float]:
     init = Initialisation.load(chunk.initialisation)
     score = scorer(init, chunk.protocol, chunk.hardware)
     fractions = []
-    for episode in draw_tasks(chunk.protocol, chunk.tasks, data=chunk.data, shape=input_shape(init)):
+    for episode in _drawn(chunk.protocol, chunk.tasks, chunk.parts, input_shape(init)):
         fractions.append(score(episode))
         report(len(fractions) / len(chunk.tasks))
     return fractions
@@ -147,7 +148,12 @@ def draw_tasks(
     protocol: TaskProtocol, tasks: Iterable[int], *, data: Path | None, shape: tuple[int, int, int] | None = None
 ) -> Iterator[Episode]:
     """Some of the protocol's tasks by number; images are brought to `shape` (c, h, w), or left as they are."""
-    parts = open_parts(protocol.dataset, protocol.part, data)
+    return _drawn(protocol, tasks, open_parts(protocol.dataset, protocol.part, data), shape)
+
+
+def _drawn(
+    protocol: TaskProtocol, tasks: Iterable[int], parts: Sequence[ImageSet], shape: tuple[int, int, int] | None
+) -> Iterator[Episode]:
     for task in tasks:
         rng = stream(protocol.seed, "meta-test", protocol.part, task)
         episode = sample_episode(parts[task % len(parts)], _shape(protocol), rng)

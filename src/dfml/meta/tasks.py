@@ -1,7 +1,6 @@
 """The meta-gradient of any task: distillation from an API and replay from memory differ only in their two losses."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from dfml.errors import ConfigError
 from dfml.hardware import device_of
 from dfml.meta.adapt import adapt
 from dfml.nets.functional import Params
+from dfml.runtime import single_cores
 
 Model = Callable[[Params, Tensor], Tensor]
 """(params, images) -> logits (n, way): a `Net`, or anything as pure"""
@@ -89,17 +89,11 @@ def mean_gradient(
     if not tasks:
         raise ConfigError("a meta-batch needs at least one task, got none")
     work = partial(task_gradient, params, inner_lr=inner_lr, inner_steps=inner_steps, first_order=first_order)
-    on_cpu = device_of(params).type == "cpu"
-    results = tuple(_on_single_cores(work, tasks, workers) if on_cpu else map(work, tasks))
+    if device_of(params).type == "cpu":
+        with single_cores(workers) as side_by_side:
+            results = tuple(side_by_side(work, tasks))
+    else:
+        results = tuple(map(work, tasks))
     share = 1 / len(results)
     grads = {name: torch.stack([r.grads[name] for r in results]).sum(0) * share for name in params}
     return MetaGradient(grads, sum(r.loss for r in results) * share, sum(r.accuracy for r in results) * share, results)
-
-
-def _on_single_cores(work: Callable[[Task], TaskGradient], tasks: Sequence[Task], workers: int) -> list[TaskGradient]:
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return list(pool.map(work, tasks))
-    finally:
-        torch.set_num_threads(before)  # half of that setting belongs to the process, not to the thread that made it

@@ -23,13 +23,13 @@ def batch_statistics(spec: NetSpec, params: dict[str, Tensor], inputs: Tensor) -
 
     def watch(name: str) -> "torch.utils.hooks.RemovableHandle":
         def look(layer: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-            variance, mean = torch.var_mean(arguments[0], (0, 2, 3), correction=0)
+            mean, variance = torch.ops.aten.batch_norm_update_stats(arguments[0], None, None, 0.0)  # in one pass
             statistics[f"{name}.running_mean"], statistics[f"{name}.running_var"] = mean, variance
 
         return net.get_submodule(name).register_forward_pre_hook(look)
 
     hooks = [watch(name) for name, layer in net.named_modules() if isinstance(layer, nn.BatchNorm2d)]
-    net(inputs)
+    net(inputs.contiguous(memory_format=spec.memory_format))
     for hook in hooks:
         hook.remove()
     return statistics

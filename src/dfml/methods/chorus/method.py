@@ -35,6 +35,7 @@ from dfml.nets import NetSpec
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics
 from dfml.rng import derive_seed, stream
+from dfml.runtime import Map, cores, single_cores
 
 FEWEST = 20
 """queries an API below which its answers say nothing"""
@@ -130,16 +131,30 @@ def footprint(config: ChorusConfig, specs: Sequence[ApiSpec]) -> Footprint:
 
 def run(config: ChorusConfig, place: Workplace) -> Initialisation:
     """Ask, then distil. A resumed run finds its answers in the ledger and its student in the checkpoint."""
-    steps, checkpoint = config.distil.steps, place.run.checkpoint
-    place.emit(LearningStarted(method="chorus", apis=len(place.apis), iterations=steps, budget=place.budget))
+    place.emit(
+        LearningStarted(method="chorus", apis=len(place.apis), iterations=config.distil.steps, budget=place.budget)
+    )
     for left in _left(config, place):
         place.emit(Remark(text=left))
     answers, own = _ask(config, place), min(config.own_images, config.queries)
     _keep_surest(answers.rows(torch.arange(own, len(answers.images))), place)  # a user's are not copied
-    spec = config.net.spec
-    device, net = place.hardware.device, Net(spec, mixed=place.hardware.mixed)
-    start = net.init(stream(place.seed, "meta-model"), device=device)
-    student = ChorusStudent(net, start, answers.on(device), config.distil, rng=stream(place.seed, "distil"))
+    spec, device = config.net.spec, place.hardware.device
+    with single_cores(cores()) as side_by_side:
+        student = _distil(config, place, answers.on(device), side_by_side if device.type == "cpu" else map)
+        for api, weight in zip(place.apis, student.trust.tolist(), strict=True):
+            place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
+        some = answers.images[:512].to(device).float() / 255  # the user's own where there are some: they stand first
+        statistics = batch_statistics(spec, student.params, normalise(some))
+        return Initialisation(student.params, spec, statistics, expected=student.expected(some))
+
+
+def _distil(config: ChorusConfig, place: Workplace, answers: AnswerTable, side_by_side: Map) -> ChorusStudent:
+    """A student that has learned the answers, from the checkpoint on where there is one."""
+    steps, checkpoint = config.distil.steps, place.run.checkpoint
+    net = Net(config.net.spec, mixed=place.hardware.mixed)
+    start = net.init(stream(place.seed, "meta-model"), device=answers.probs.device)
+    rng = stream(place.seed, "distil")
+    student = ChorusStudent(net, start, answers, config.distil, rng=rng, side_by_side=side_by_side)
     if place.run.resumed and checkpoint.exists():
         student.load(checkpoint)
     saved, unsaid = time.monotonic(), list[float]()
@@ -153,11 +168,7 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
         if time.monotonic() - saved > CHECKPOINT_SECONDS:
             student.save(checkpoint)
             saved = time.monotonic()
-    for api, weight in zip(place.apis, student.trust.tolist(), strict=True):
-        place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
-    some = answers.images[:512].to(device).float() / 255  # the user's own where there are some: they stand first
-    statistics = batch_statistics(spec, student.params, normalise(some))
-    return Initialisation(student.params, spec, statistics, expected=student.expected(some))
+    return student
 
 
 def _left(config: ChorusConfig, place: Workplace) -> list[str]:

@@ -1,6 +1,9 @@
 """Distil every API at once: one body, a linear head per API, KL to all answers about the images of a pool."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
 from pathlib import Path
 
 import torch
@@ -10,14 +13,13 @@ from torch import Generator, Tensor
 from dfml.files import load_tensors, save_tensors
 from dfml.images.augment import augment
 from dfml.methods.chorus.asking import AnswerTable
+from dfml.methods.chorus.heads import AnswerHeads
 from dfml.methods.chorus.trust import believed, foreseen, softened
 from dfml.nets.expected_answers import ExpectedAnswers, weight_of_answers
 from dfml.nets.functional import Net, Params
+from dfml.runtime import Map
 
-NOWHERE = -1e4
-"""the logit of a class that an API does not have"""
-
-KIND, VERSION = "chorus checkpoint", 2
+KIND, VERSION = "chorus checkpoint", 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,10 @@ class ChorusDistilConfig:
     steps: int = 0
     """updates; 0: as many as suit the number of images"""
     batch: int = 128
+    parts: int = 2
+    """that a batch is cut into: each is normalised by itself, and so many cores can share an update"""
+    heard: int = 256
+    """APIs that an update listens to, drawn anew each time where there are more: its cost does not grow with them"""
     lr: float = 4e-3
     """the peak of a one-cycle schedule"""
     jitter: float = 0.15
@@ -54,75 +60,84 @@ class ChorusStudent:
 
         trust_a * KL(API a's answer || softmax(head_a(body(image))))
 
-    `params` is where the body starts; their own head stays as it is. `advance` makes one update. `save` and `load` are
-    exact: a student that is loaded goes on to the same bits. Everything but the order of the images, which is drawn on
-    the CPU, is where `params` and `answers` are.
+    `params` is where the body starts; their own head stays as it is. `advance` makes one update; `side_by_side` shares
+    it out to cores, which changes no bit. `save` and `load` are exact: a student that is loaded goes on to the same
+    bits. Everything but the order of the images, which is drawn on the CPU, is where `params` and `answers` are.
     """
 
     def __init__(
-        self, net: Net, params: Params, answers: AnswerTable, config: ChorusDistilConfig, *, rng: Generator
+        self,
+        net: Net,
+        params: Params,
+        answers: AnswerTable,
+        config: ChorusDistilConfig,
+        *,
+        rng: Generator,
+        side_by_side: Map = map,
     ) -> None:
-        self.net, self.answers, self.config, self.rng = net, answers, config, rng
-        self.apis, self.way = answers.probs.shape[1:]
+        self.net, self.answers, self.config, self.rng, self.side_by_side = net, answers, config, rng, side_by_side
+        self.apis, way = answers.probs.shape[1:]
         self.head = {name: p for name, p in params.items() if name.startswith("head.")}
         self.body = {name: p.clone().requires_grad_() for name, p in params.items() if name not in self.head}
-        device, width = answers.probs.device, params["head.weight"].shape[1]
-        weight = (torch.rand(self.apis * self.way, width, generator=rng) * 2 - 1) * width**-0.5
-        self.weight = weight.to(device).requires_grad_()
-        self.bias = torch.zeros(self.apis * self.way, requires_grad=True, device=device)
-        self.absent = torch.where(torch.arange(self.way, device=device) < answers.ways[:, None], 0.0, NOWHERE)
-        self.optimiser = torch.optim.Adam(list(self._trained().values()), lr=config.lr, fused=True)
+        self.heads = AnswerHeads(answers.ways, way=way, features=params["head.weight"].shape[1], rng=rng)
+        self.optimiser = torch.optim.Adam(list(self.body.values()), lr=config.lr, fused=True)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, config.lr, total_steps=config.steps)
         self.step = 0
         self.order = torch.randperm(len(answers.images), generator=rng)
         self.queue = self.order[:0]
-        self.trust = torch.ones(self.apis, device=device)
-        self.gain = torch.ones(self.apis, device=device)
+        self.trust = torch.ones(self.apis, device=answers.probs.device)
+        self.gain = torch.ones_like(self.trust)
 
     @property
     def params(self) -> Params:
         """The body as it is now, with the head it came with."""
         return self.head | {name: p.detach() for name, p in self.body.items()}
 
+    @torch.no_grad()
     def expected(self, images: Tensor) -> ExpectedAnswers:
         """The heads of the APIs that were kept, centred on the answers expected for `images` (n, c, h, w) in [0, 1]."""
         kept = (self.trust > 0).nonzero().squeeze(1)
-        weight = self.weight.detach().view(self.apis, self.way, -1)[kept].flatten(0, 1)
-        bias = (self.bias.detach().view(self.apis, self.way) + self.absent)[kept].flatten()
-        with torch.no_grad():
-            features = self.net.features(self.params, images)
+        layers = {name: layer.detach() for name, layer in self.heads.of(kept).items()}
+        weight, bias = layers["weight"].flatten(0, 1), (layers["bias"] + self.heads.absent[kept]).flatten()
+        features = self.net.features(self.params, images)
         r = weight_of_answers(self.gain[kept], self.answers.ways[kept], features=features.shape[1])
         return ExpectedAnswers.centred_on(weight, bias, features, apis=len(kept), answer_weight=r)
 
     def advance(self) -> float:
         """One update; the loss it was made for."""
-        config = self.config
-        aside = int(config.held_out * len(self.order))
-        weigh_at = int(config.weigh_at * config.steps)
-        if self.step == weigh_at and aside:
-            with torch.no_grad():
-                self._weigh(self.order[:aside], self.order[aside:])
-        pool = self.order[aside:] if self.step < weigh_at else self.order
-        while len(self.queue) < config.batch:
-            self.queue = torch.cat([self.queue, pool[torch.randperm(len(pool), generator=self.rng)]])
-        batch, self.queue = self.answers.rows(self.queue[: config.batch]), self.queue[config.batch :]
-        images = augment(batch.images.float() / 255, jitter=config.jitter, shift=config.shift, rng=self.rng)
-        loss = (self._losses(batch, images) * self.trust).sum() / (batch.asked * self.trust).sum().clamp_min(1e-6)
-        self.optimiser.zero_grad()
-        loss.backward()
-        self.optimiser.step()
-        self.schedule.step()
-        self.step += 1
-        return loss.item()
+        rows, heard = self._next_images(), self._next_apis()
+        batch, trust, layers = self.answers.part(rows, heard), self.trust[heard], self.heads.of(heard)
+        pairs = (batch.asked * trust).sum().clamp_min(1e-6)
+        trained = {**self.body, **layers}
+        seeds = torch.randint(2**62, (self.config.parts,), generator=self.rng).tolist()
+
+        def gradient(work: tuple[AnswerTable, int]) -> tuple[Tensor, Sequence[Tensor | None]]:
+            """Of one part of the batch, which draws from a stream of its own: it may be computed in any order."""
+            part, seed = work
+            images = augment(
+                part.images.float() / 255,
+                jitter=self.config.jitter,
+                shift=self.config.shift,
+                rng=Generator().manual_seed(seed),
+            )
+            expected = self.heads.logits(self.net.features(self.body, images), layers, heard).log_softmax(-1)
+            losses = F.kl_div(expected, self._told(part), reduction="none").sum(-1) * part.asked
+            loss = (losses * trust).sum() / pairs
+            return loss.detach(), torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+
+        results = list(self.side_by_side(gradient, zip(batch.split(self.config.parts), seeds, strict=True)))
+        self._descend(heard, dict(zip(trained, _sums([grads for _, grads in results]), strict=True)))
+        return float(sum(loss for loss, _ in results))
 
     def save(self, path: Path) -> None:
         """Everything that `advance` changes, and which answers it belongs to."""
         tensors = {"queue": self.queue, "trust": self.trust, "gain": self.gain, "rng": self.rng.get_state()}
-        for name, p in self._trained().items():
+        tensors |= {f"heads.{name}": value for name, value in self.heads.state().items()}
+        for name, p in self.body.items():
             tensors |= {f"{key}.{name}": value for key, value in {"value": p, **self.optimiser.state[p]}.items()}
         about = {
             "step": self.step,
-            "answers": self.answers.digest(),
+            "answers": self._digest,
             "groups": self.optimiser.state_dict()["param_groups"],
             "schedule": self.schedule.state_dict(),
         }
@@ -131,46 +146,74 @@ class ChorusStudent:
     def load(self, path: Path) -> bool:
         """Go on where `save` was called; False, and nothing changed, if that student learned from other answers."""
         tensors, about = load_tensors(path, kind=KIND, version=VERSION)
-        if about["answers"] != self.answers.digest():
+        if about["answers"] != self._digest:
             return False
         moments: dict[int, dict[str, Tensor]] = {}
-        for index, (name, p) in enumerate(self._trained().items()):
+        for index, (name, p) in enumerate(self.body.items()):
             p.data.copy_(tensors[f"value.{name}"])
             if f"step.{name}" in tensors:  # a bias that batch statistics cancel has no gradient and no moments
                 moments[index] = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
         self.optimiser.load_state_dict({"state": moments, "param_groups": about["groups"]})
         self.schedule.load_state_dict(about["schedule"])
+        self.heads.restore({name.removeprefix("heads."): value for name, value in tensors.items()})
         self.queue, self.step = tensors["queue"], about["step"]
-        self.trust, self.gain = (tensors[name].to(self.bias.device) for name in ("trust", "gain"))
+        self.trust, self.gain = (tensors[name].to(self.trust.device) for name in ("trust", "gain"))
         self.rng.set_state(tensors["rng"])
         return True
 
-    def _trained(self) -> dict[str, Tensor]:
-        """In the order the optimiser was given."""
-        return {**self.body, "heads.weight": self.weight, "heads.bias": self.bias}
+    @cached_property
+    def _digest(self) -> str:
+        return self.answers.digest()
 
-    def _losses(self, batch: AnswerTable, images: Tensor) -> Tensor:
-        """KL (n, m) of every asked pair, 0 for the others."""
-        told = softened(batch.probs, self.config.power or 1.0)
-        return F.kl_div(self._log_answers(images), told, reduction="none").sum(-1) * batch.asked
+    def _next_images(self) -> Tensor:
+        """Rows of the next batch; before the first after `weigh_at`, whom to believe is decided."""
+        config = self.config
+        aside, weigh_at = int(config.held_out * len(self.order)), int(config.weigh_at * config.steps)
+        if self.step == weigh_at and aside:
+            with torch.no_grad():
+                self._weigh(self.order[:aside], self.order[aside:])
+        pool = self.order[aside:] if self.step < weigh_at else self.order
+        while len(self.queue) < config.batch:
+            self.queue = torch.cat([self.queue, pool[torch.randperm(len(pool), generator=self.rng)]])
+        rows, self.queue = self.queue[: config.batch], self.queue[config.batch :]
+        return rows
 
-    def _log_answers(self, images: Tensor) -> Tensor:
-        """What is expected of every API (n, m, k)."""
-        logits: Tensor = self.net.features(self.body, images) @ self.weight.T + self.bias
-        logits = logits.view(-1, self.apis, self.way) + self.absent
-        return logits.log_softmax(-1)
+    def _next_apis(self) -> Tensor:
+        """Whom the next update listens to: all that are believed, or as many of them as `heard`."""
+        believed = (self.trust > 0).nonzero().squeeze(1)
+        if len(believed) <= self.config.heard:
+            return believed
+        drawn = torch.randperm(len(believed), generator=self.rng)[: self.config.heard].sort().values
+        return believed[drawn.to(believed.device)]
+
+    def _descend(self, heard: Tensor, gradient: dict[str, Tensor | None]) -> None:
+        """One step of Adam for the body and for the heads that were listened to."""
+        group = self.optimiser.param_groups[0]
+        heads = {name: grad for name in self.heads.values if (grad := gradient[name]) is not None}
+        self.heads.update(heard, heads, lr=group["lr"], betas=group["betas"])
+        for name, p in self.body.items():
+            grad = gradient[name]  # of channels-last maps: in another order of memory, which fused Adam does not see
+            p.grad = None if grad is None else grad.contiguous()
+        self.optimiser.step()
+        self.schedule.step()
+        self.step += 1
+
+    def _told(self, part: AnswerTable) -> Tensor:
+        """The answers (n, m, k) as they are distilled."""
+        return softened(part.probs, self.config.power or 1.0)
 
     def _weigh(self, aside: Tensor, learned: Tensor) -> None:
         """Decide whom to believe, by images (rows of the table) that were not learned from."""
-        config, power = self.config, self.config.power or 1.0
+        config, everyone = self.config, torch.arange(self.apis, device=self.trust.device)
+        layers = self.heads.of(everyone)
         mean = torch.zeros_like(self.answers.probs[0])
         for part in _parts(self.answers, learned):
-            mean += (softened(part.probs, power) * part.asked.unsqueeze(-1)).sum(0)
-        mean /= self.answers.rows(learned).asked.sum(0).clamp_min(1).unsqueeze(-1)
-        parts = [
-            (softened(part.probs, power), self._log_answers(part.images.float() / 255), part.asked)
-            for part in _parts(self.answers, aside)
-        ]
+            mean += (self._told(part) * part.asked.unsqueeze(-1)).sum(0)
+        mean /= self.answers.asked[learned.to(mean.device)].sum(0).clamp_min(1).unsqueeze(-1)
+        parts = []
+        for part in _parts(self.answers, aside):
+            features = self.net.features(self.body, part.images.float() / 255)
+            parts.append((self._told(part), self.heads.logits(features, layers, everyone).log_softmax(-1), part.asked))
         self.gain, sureness = foreseen(parts, mean)
         self.trust = believed(
             self.gain, sureness, least=config.least_gain, sure=config.least_sure, share=config.least_share
@@ -180,3 +223,9 @@ class ChorusStudent:
 def _parts(answers: AnswerTable, rows: Tensor) -> list[AnswerTable]:
     """Batches of a size that batch statistics are sound for."""
     return [answers.rows(part) for part in rows.tensor_split(max(1, len(rows) // 128))]
+
+
+def _sums(parts: Sequence[Sequence[Tensor | None]]) -> list[Tensor | None]:
+    """The sums over parts, in their order, of several tensors; None where a part has none."""
+    columns = ([tensor for tensor in column if tensor is not None] for column in zip(*parts, strict=True))
+    return [reduce(add, column) if column else None for column in columns]
