@@ -76,7 +76,7 @@ def run() -> dict[str, Any]:
         "seconds": {"ours": round(seconds, 1), "one task at a time": round(plain, 1)},
         "accuracy": {"ours": round(mine.mean, 3), "one task at a time": round(accuracy, 3)},
         "line": f"an evaluation of {tasks} tasks by fine-tuning takes {seconds:.0f} s on {cores()} cores, {ratio:.1f} "
-        f"times as fast as a loop over tasks (goal: {GOAL:.0f} times), with the same accuracy",
+        f"times as fast as a loop over tasks (goal: {GOAL:.0f} times); accuracies {mine.mean:.2f} and {accuracy:.2f} %",
     }
 
 

@@ -1,8 +1,8 @@
 """The Markdown tables of the README and the docs, from the JSON files in the folders beside this script.
 
 python results/table.py            prints them
-python results/table.py --write    puts them where the pages say <!-- table NAME --> or, for a table of
-                                   `dfml bench`, <!-- bench NAME -->
+python results/table.py --write    puts them where the pages say <!-- table NAME --> or, for a table of `dfml bench`,
+                                   <!-- bench NAME -->, and numbers into sentences (see prose.py)
 """
 
 import argparse
@@ -11,10 +11,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dfml.bench.results import load_table, read_json
+from prose import benchmark, find_table, quoted
+
+from dfml.bench.results import PAPERS_HEADS
 from dfml.bench.show import table_body
+from dfml.evaluation.records import Score
 
 HERE = Path(__file__).parent
+COMPARING = ("prototype", "class-means")
 PAGES = (
     "README.md",
     "docs/queries.md",
@@ -168,14 +172,6 @@ def throughput_table() -> str:
     return "\n".join(lines)
 
 
-def benchmark(name: str) -> dict[str, Any]:
-    """What one of the benchmarks measured."""
-    path = HERE / "speed" / "benchmarks.json"
-    measured: dict[str, Any] = json.loads(path.read_text())["benchmarks"] if path.exists() else {}
-    found: dict[str, Any] = measured.get(name, {})
-    return found
-
-
 def waiting_table() -> str:
     """Asking servers 50 ms away."""
     measured = benchmark("ray_scaling")
@@ -228,14 +224,34 @@ def random_table() -> str:
 
 def bench_table(name: str) -> str:
     """A table of `dfml bench`, as far as its cells have come in."""
-    for folder in (HERE / "bench", HERE / "real"):
-        if (path := folder / "tables" / f"{name}.json").exists():
-            return table_body(load_table(read_json(path), folder))
-    return "n/a"
+    found = find_table(name)
+    return "n/a" if found is None else table_body(found)
+
+
+def summary_table() -> str:
+    """tab:ss in short: a line a row, the paper's value beside ours."""
+    found = find_table("laptop-cifar-fs-tab-ss")
+    if found is None:
+        return "n/a"
+    lines = [
+        "| | queries an API | fine-tuned, 1 / 5 shots | by class means, 1 / 5 shots | published, 1 / 5 shots |",
+        "|---|---|---|---|---|",
+    ]
+    for line in found.lines:
+        tuned = _pair([line.value(head, shot) for shot in (1, 5) for head in line.heads if head in PAPERS_HEADS])
+        compared = _pair([line.value(head, shot) for shot in (1, 5) for head in line.heads if head in COMPARING])
+        queries = "" if not line.queries else f"{line.queries:,.0f}"
+        lines.append(f"| {line.label} | {queries} | {tuned} | {compared} | {_pair(list(line.published.values()))} |")
+    return "\n".join(lines)
+
+
+def _pair(scores: list[Score | None]) -> str:
+    return " / ".join(score.text for score in scores if score is not None)
 
 
 TABLES = {
     "accuracy": accuracy_table,
+    "summary": summary_table,
     "conditions": conditions_table,
     "inductive": inductive_table,
     "reach": reach_table,
@@ -249,7 +265,7 @@ TABLES = {
 
 
 def filled(page: str) -> str:
-    """`page` with every table between its marks made anew."""
+    """`page` with every table and every number between its marks made anew."""
 
     def table(match: re.Match[str]) -> str:
         return f"<!-- table {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
@@ -258,7 +274,8 @@ def filled(page: str) -> str:
         return f"<!-- bench {match[1]} -->\n{bench_table(match[1])}\n<!-- end -->"
 
     page = re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", table, page, flags=re.DOTALL)
-    return re.sub(r"<!-- bench ([\w-]+) -->\n.*?<!-- end -->", bench, page, flags=re.DOTALL)
+    page = re.sub(r"<!-- bench ([\w-]+) -->\n.*?<!-- end -->", bench, page, flags=re.DOTALL)
+    return quoted(page)
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """Every number in the README and the docs comes from a committed result file."""
 
-import importlib.util
 import json
 import os
 import re
@@ -30,10 +29,9 @@ if words[:2] == ["bench", "show"]:
     Path(words[-1]).mkdir()
     (Path(words[-1]) / "laptop-cifar-fs-queries.png").touch()
 """
-spec = importlib.util.spec_from_file_location("table", ROOT / "results" / "table.py")
-assert spec is not None
-table = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(table)
+sys.path.insert(0, str(RESULTS))
+import prose  # noqa: E402
+import table  # noqa: E402
 
 
 @pytest.mark.parametrize("page", table.PAGES)
@@ -55,9 +53,32 @@ def test_a_cell_is_the_mean_over_seeds(tmp_path, monkeypatch):
     assert table.cell(table.runs("some/chorus"), head="prototype", shot=5) == "n/a"
 
 
+@pytest.fixture
+def one_row(tmp_path, monkeypatch):
+    """A bench folder of one table with one row, at 30 and 40 percent."""
+    monkeypatch.setattr(prose, "HERE", tmp_path)
+    row = {"row": "random", "label": "Random", "series": "", "x": None, "cells": ["random-0"], "published": []}
+    told = {"format": 1, "table": "tab:ss", "title": "", "scale": "laptop", "dataset": "cifar-fs", "axis": None}
+    measured = {"dataset": "cifar-fs", "part": "test", "way": 5, "tasks": 9, "head": "finetune", "ci95": 1.0}
+    cell = {"format": 1, "results": [measured | {"shot": shot, "mean": mean} for shot, mean in ((1, 30.0), (5, 40.0))]}
+    for name, content in (("tables/laptop-cifar-fs-tab-ss", told | {"rows": [row]}), ("cells/random-0", cell)):
+        path = tmp_path / "bench" / f"{name}.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(content))
+
+
+def test_a_number_in_a_sentence_is_that_of_the_files(one_row):
+    said = 'It gains <!-- n .1f ss("random", 5) - ss("random", 1) -->3<!-- end --> points.'
+    assert prose.quoted(said) == said.replace("-->3<!--", "-->10.0<!--")
+    with pytest.raises(LookupError, match="0 results of 'chorus' at 5 shots under finetune"):
+        prose.quoted('<!-- n .1f ss("chorus", 5) -->50.0<!-- end -->')
+
+
 def test_no_result_lies_loose():
     loose = {path.name for path in RESULTS.iterdir() if path.is_file()}
-    assert loose == {"make.sh", "setup.sh", "table.py"}, "results belong in a folder with the commands that made them"
+    assert loose == {"make.sh", "prose.py", "setup.sh", "table.py"}, (
+        "results belong in a folder with the commands that made them"
+    )
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -97,7 +118,7 @@ def test_the_commands_write_the_results_that_are_here(made):
         files = (path.relative_to(root) for path in root.rglob("*.json"))
         return {str(path) for path in files if path.parts[0] not in ("bench", "real")}  # named by their content
 
-    assert written(RESULTS) <= written(made / "results")
+    assert written(RESULTS) == written(made / "results"), "a make.sh says what is committed, no more and no less"
 
 
 def test_the_commands_are_understood(made):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dfml.bench.cells import ApiSelection, Cell, Evaluation
+from dfml.bench.cells import REVISIONS, ApiSelection, Cell, Evaluation
 from dfml.bench.results import Results
 from dfml.errors import ArtifactError
 from dfml.zoo.building import ZooConfig
@@ -26,6 +26,13 @@ def test_the_name_follows_from_the_content():
         replace(CELL, seed=1),
     ):
         assert other.stem != CELL.stem
+
+
+def test_what_a_method_meant_before_has_another_name(monkeypatch):
+    before = CELL.stem, CELL.run_name
+    monkeypatch.setitem(REVISIONS, CELL.method, REVISIONS[CELL.method] + 1)
+    assert CELL.stem != before[0]
+    assert CELL.run_name != before[1], "nor is a run of before taken up again"
 
 
 def test_cells_that_measure_the_same_run_share_it():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dfml.bench.results import FORMAT, read_tables
+from dfml.bench.results import COVER, FORMAT, load_table, read_tables
 from dfml.bench.show import markdown, write_figures, write_latex
 
 
@@ -57,6 +57,23 @@ def test_markdown_shows_means_over_seeds_and_what_is_missing(results):
     assert lines[4] == "| `bidf-mkd` | 5 % bidf-mkd | 2,000 | finetune | 40.00 ± 0.30 | 35.00 ± 0.40 | +10.0 | 2 of 2 |"
     assert lines[5] == "| `bidf-mkd` | 5 % bidf-mkd | 2,000 | prototype | 31.00 ± 0.50 |  |  | 2 of 2 |"
     assert lines[6] == "| `chorus` | 5 % chorus |  | - | - |  |  | 0 of 1 |"
+
+
+def test_what_stands_beside_accuracy_is_a_column_and_an_axis(results):
+    from dfml.bench.curves import curves
+
+    told = json.loads((results / "tables" / "laptop-cifar-fs-queries.json").read_text())
+    told["axis"]["beside"] = COVER
+    path = results / "cells" / "a-0.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"apis": {"cover_rate": 0.75}}))
+    table = load_table(told, results)
+    lines = markdown(table).splitlines()
+    assert lines[2].startswith("| row | what | cover rate (%) | queries an API | head |")
+    assert lines[4].startswith("| `bidf-mkd` | 5 % bidf-mkd | 75 | 2,000 |"), "of the seeds that know it"
+    assert lines[6].startswith("| `chorus` | 5 % chorus | - |")
+    _, right = curves(table).axes
+    assert right.get_ylabel() == COVER
+    assert right.lines[0].get_xydata().tolist() == [[2000.0, 75.0]]
 
 
 def test_latex_is_escaped(results, tmp_path):

@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dfml.bench.cells import Cell
+from dfml.bench.cells import ApiSelection, Cell
+from dfml.bench.results import COVER, TIME
 from dfml.bench.scales import Scale
 from dfml.bench.tables import LABELS, RELATIVES, ROWS, VANILLA, Maker, Row, Table
 from dfml.errors import ConfigError, nearest
+from dfml.zoo.building import mixture
 
 
 def _methods(make: Maker, **common: Any) -> list[Row]:
@@ -25,11 +27,7 @@ def _sh(make: Maker) -> list[Row]:
 
 
 def _mh(make: Maker) -> list[Row]:
-    size = (f"net.size={make.scale.side}",) if make.scale.side else ()
-    apis = make.select(scenario="mh")
-    rows = _methods(make, apis=apis)
-    predictors = ("best-api", "api-features")
-    return [row if row.cell.method in predictors else make.row(row.cell.row, apis=apis, settings=size) for row in rows]
+    return _methods(make, apis=make.select(scenario="mh"))
 
 
 def _ablation(make: Maker) -> list[Row]:
@@ -42,15 +40,35 @@ def _ablation(make: Maker) -> list[Row]:
 
 
 def _zofo(make: Maker) -> list[Row]:
-    return [make.row("white-box", label="first order (white box)"), make.row("bidf-mkd", label="zero order")]
+    """On all APIs by the scale's recipes; and on few with the paper's steps, gradients true and by its estimator."""
+    rows = [make.row("white-box", label="first order (white box)"), make.row("bidf-mkd", label="zero order")]
+    if not (few := make.scale.few_apis):
+        return rows
+    apis, seeds = make.select(few), make.seeds or make.scale.lesser_seeds
+    visits = (f"schedule.visits={few}",)
+    to_the_end = ("recovery.steps=200", "recovery.early_stop=false", "recovery.limit=1000000")
+    sphere = ("recovery.estimator=sphere", "recovery.radius=0.005", "recovery.directions=100")
+    kinds = [
+        ("white-box", "first order, 200 steps", to_the_end),
+        ("bidf-mkd", "zero order, q = 100, 200 steps", (*to_the_end, *sphere)),
+        ("bidf-mkd", "zero order as above", ()),
+    ]
+    for name, label, settings in kinds:
+        label = f"{few} API{'s' * (few > 1)}: {label}"
+        row = make.row(name, label=label, apis=apis, settings=(*visits, *settings), source=("", ""))
+        rows.append(replace(row, seeds=seeds))
+    return rows
 
 
 def _number_api(make: Maker) -> list[Row]:
+    """Every API is visited as often, however many there are."""
+    each = make.scale.visits_per_api
     return [
         make.row(
             "bidf-mkd",
             label=f"{count} API{'s' * (count > 1)}",
             apis=make.select(count),
+            settings=(f"schedule.visits={each * count}",) if each else (),
             x=count,
             series=LABELS["bidf-mkd"],
             source=("tab:numberapi", str(count)),
@@ -185,20 +203,41 @@ def _accuracies(make: Maker) -> list[Row]:
     return [Row(cell=cell, label=f"APIs of {make.dataset}", seeds=1)]
 
 
+def _all_accuracies(make: Maker) -> list[Row]:
+    """The APIs of tab:mh, by data set and architecture."""
+    (mixed,) = make.select(scenario="mh")
+    groups: dict[tuple[str, str], list[ApiSelection]] = {}
+    for number in range(mixed.count):
+        groups.setdefault(mixture(number), []).append(replace(mixed, first=number, count=1))
+    return [
+        Row(
+            cell=Cell(row="zoo", method="zoo", apis=tuple(apis), measure="zoo"),
+            label=f"{arch} on {dataset}",
+            seeds=1,
+        )
+        for (dataset, arch), apis in sorted(groups.items())
+    ]
+
+
 TABLES: dict[str, tuple[str, Callable[[Maker], list[Row]], dict[str, Any] | None]] = {
     "tab:ss": ("API-SS: one data set, one architecture", _ss, None),
     "tab:sh": ("API-SH: one data set, three architectures", _sh, None),
     "tab:mh": ("API-MH: three data sets, three architectures", _mh, None),
     "tab:ablation": ("Components of BiDf-MKD", _ablation, None),
     "tab:zofo": ("Zero-order against true gradients", _zofo, None),
-    "tab:numberapi": ("Number of APIs", _number_api, None),
+    "tab:numberapi": ("Number of APIs", _number_api, {"name": "APIs", "log": False, "beside": COVER}),
     "tab:numberquery": ("Queries a gradient estimate", _number_query, None),
     "tab:dfmeta10way": ("APIs and tasks of ten classes", _ten_way, None),
     "tab:sentivity": ("Weight of the boundary term", _sensitivity, None),
     "fig:numshots": ("More shots", _shots, {"name": "shots", "log": False}),
-    "fig:apinum": ("Number of APIs", _number_api, {"name": "APIs", "log": False}),
-    "fig:querynum": ("Queries a gradient estimate", _number_query, {"name": "directions q", "log": False}),
+    "fig:apinum": ("Number of APIs", _number_api, {"name": "APIs", "log": False, "beside": COVER}),
+    "fig:querynum": (
+        "Queries a gradient estimate",
+        _number_query,
+        {"name": "directions q", "log": False, "beside": TIME},
+    ),
     "fig:apiacc": ("Reported accuracy of the APIs", _accuracies, None),
+    "fig:apiacc_all": ("Reported accuracy by data set and architecture", _all_accuracies, None),
     "fig:vix": ("Recovered images beside the nearest real ones", _privacy, None),
     "queries": ("Accuracy against queries", _queries, {"name": "queries per API", "log": True}),
     "privacy": ("Distance to the real training images", _privacy, None),
@@ -214,9 +253,10 @@ def make_table(
     if name not in TABLES:
         raise ConfigError(f"unknown table or figure {name!r}; {nearest(name, TABLES)}")
     title, make_rows, axis = TABLES[name]
-    dataset = "mh" if name == "tab:mh" else dataset or scale.dataset
-    if dataset == "mh" and name != "tab:mh":
-        raise ConfigError(f"{name} is about one data set; mh belongs to tab:mh alone")
+    mixed = name in ("tab:mh", "fig:apiacc_all")
+    dataset = "mh" if mixed else dataset or scale.dataset
+    if dataset == "mh" and not mixed:
+        raise ConfigError(f"{name} is about one data set; mh belongs to tab:mh and fig:apiacc_all alone")
     made = make_rows(Maker(scale=scale, dataset=dataset, table=name, seeds=seeds))
     for row in rows:
         known = {one.cell.row for one in made}
@@ -224,4 +264,4 @@ def make_table(
             raise ConfigError(f"{name} has no row {row!r}; {nearest(row, known)}")
     if rows:
         made = [row for row in made if row.cell.row in rows]
-    return Table(name=name, title=title, scale=scale.name, dataset=dataset, rows=made, axis=axis)
+    return Table(name=name, title=title, scale=scale.name, dataset=dataset, rows=made, axis=axis, seeds=seeds)

@@ -10,6 +10,8 @@ from dfml.config import to_mapping
 from dfml.zoo.building import ZooConfig
 
 Measure = Literal["accuracy", "privacy", "zoo"]
+REVISIONS = {"bidf-mkd": 2, "white-box": 2, "single-dfkd": 2, "distill-avg": 2, "chorus": 2}
+"""by method: counts the changes of meaning that no setting shows, so that older cells are not taken for new ones"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +21,12 @@ class ApiSelection:
     zoo: ZooConfig
     first: int = 0
     count: int = 10
+
+    @property
+    def kind(self) -> dict[str, Any]:
+        """What sets the zoo apart from the default one, as plain JSON: a draw from a larger zoo is the same draw."""
+        default = to_mapping(ZooConfig())
+        return {k: v for k, v in to_mapping(self.zoo).items() if k != "apis" and v != default.get(k)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +49,7 @@ class Cell:
     method: str
     """a method of `dfml learn`, or one that only the bench has: best-api, api-features, real-maml, zoo"""
     apis: tuple[ApiSelection, ...]
+    """none for real-maml, which asks nobody"""
     preset: str | None = None
     settings: tuple[str, ...] = ()
     budget_per_api: int | None = None
@@ -52,10 +61,9 @@ class Cell:
     def config(self) -> dict[str, Any]:
         """Everything that decides the result but the seed, as plain JSON."""
         content = to_mapping(self)
-        content["apis"] = [to_mapping(draw) for draw in self.apis]
-        for draw in content["apis"]:
-            del draw["zoo"]["apis"]  # a draw from a larger zoo is the same draw
+        content["apis"] = [to_mapping(draw) | {"zoo": draw.kind} for draw in self.apis]
         content["settings"] = sorted(self.settings)
+        content["revision"] = REVISIONS.get(self.method, 1)
         for name in ("row", "seed"):
             del content[name]
         return content

@@ -18,7 +18,8 @@ STYLES = {"finetune": ("--", "o"), "prototype": ("-", "s"), "answers": ("-.", "^
 def curves(table: ResultTable) -> "Figure | None":
     """One panel a shot, or a single one where shots are the axis; series without a place on it become levels.
 
-    A series has one colour under all heads, a head one style of line.
+    A series has one colour under all heads, a head one style of line. What a table shows beside accuracy has an axis
+    of its own on the right.
     """
     from matplotlib.figure import Figure
 
@@ -51,11 +52,23 @@ def curves(table: ResultTable) -> "Figure | None":
             shown[series, head] = axes.axhline(level.mean, color=colours[series], linestyle=line, linewidth=1)
         if axis["log"]:
             axes.set_xscale("log")
+        if table.aside is not None:
+            shown[table.aside, ""] = _draw_aside(axes.twinx(), table)
         title = table.title if over_shots else f"{shot}-shot"
         axes.set(title=title, xlabel=axis["name"], ylabel="accuracy on unseen classes (%)")
-    labels = [f"{series} ({head})" for series, head in shown]
+    labels = [f"{series} ({head})" if head else series for series, head in shown]
     figure.legend(list(shown.values()), labels, loc="outside right center", fontsize=7, frameon=False)
     return figure
+
+
+def _draw_aside(axes: Any, table: ResultTable) -> Any:
+    """What stands beside accuracy, in grey on an axis of its own."""
+    name = table.aside or ""
+    points = {line.x: y for line in table.lines if line.x and (y := line.aside(name)) is not None}
+    x = sorted(points)
+    axes.set(ylabel=name, ylim=(0, 1.05 * max(points.values(), default=1.0)))
+    (line,) = axes.plot(x, [points[place] for place in x], color="0.6", linestyle=":", marker=".")
+    return line
 
 
 def _points(table: ResultTable, shot: int, over_shots: bool) -> tuple[Points, dict[Name, Score]]:

@@ -18,6 +18,8 @@ PAPERS_HEADS = ("finetune", "direct")
 """heads that the published values were measured under"""
 HEADS = ("finetune", "prototype", "prototype+finetune", "answers", "direct", "class-means")
 """the order in which they are shown"""
+COVER, TIME = "cover rate (%)", "core seconds of learning"
+"""what some tables show beside accuracy: the part of the train classes that the APIs know, and the price in time"""
 
 
 class Kept(Protocol):
@@ -117,6 +119,12 @@ class Line:
         found = [float(cell["queries_per_api"]) for cell in self.finished if cell.get("queries_per_api") is not None]
         return fmean(found) if found else None
 
+    def aside(self, name: str) -> float | None:
+        """`COVER` or `TIME`, mean over the seeds that know it; a run that was taken up again does not know its time."""
+        source, key, unit = {COVER: ("apis", "cover_rate", 100.0), TIME: ("processor_seconds", "learn", 1.0)}[name]
+        found = [value for cell in self.finished if (value := (cell.get(source) or {}).get(key)) is not None]
+        return unit * fmean(found) if found else None
+
     @property
     def x(self) -> float | None:
         return self.queries if self.place is None else self.place
@@ -170,6 +178,11 @@ class ResultTable:
     @property
     def stem(self) -> str:
         return f"{self.scale}-{self.dataset}-{self.name.replace(':', '-')}"
+
+    @property
+    def aside(self) -> str | None:
+        """What stands beside accuracy in every line, if anything."""
+        return (self.axis or {}).get("beside")
 
     @property
     def shots(self) -> list[int]:

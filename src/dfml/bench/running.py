@@ -122,9 +122,10 @@ def run_cell(cell: Cell, place: Place, report: Report) -> dict[str, Any]:
         return _outcome(about, measures={"accuracies": accuracies})
     if cell.method in PREDICTORS:
         return _predict(cell, place, about, report)
-    started = time.monotonic()
+    begun_before = (place.runs / cell.run_name).exists()
+    started, processor = time.monotonic(), time.process_time()
     init, queries = _learned(cell, place, lambda done: report(done / 2))
-    learned = time.monotonic()
+    learned, processor = time.monotonic(), time.process_time() - processor
     results: list[dict[str, Any]] = []
     measures: dict[str, Any] = {}
     if cell.measure == "privacy":
@@ -135,7 +136,9 @@ def run_cell(cell: Cell, place: Place, report: Report) -> dict[str, Any]:
         shape = input_shape(init)
         results = _evaluate(cell, scorers, heads, place.data, shape, lambda done: report(0.5 + done / 2))
     seconds = {"learn": learned - started, "evaluate": time.monotonic() - learned}
-    return _outcome(about, queries=queries, seconds=seconds, results=results, measures=measures)
+    outcome = _outcome(about, queries=queries, seconds=seconds, results=results, measures=measures)
+    # What was learned here before is not in this process's time, so then nothing is told.
+    return outcome if begun_before else outcome | {"processor_seconds": {"learn": round(processor, 1)}}
 
 
 def _learned(cell: Cell, place: Place, report: Report) -> tuple[Initialisation, int]:

@@ -25,7 +25,7 @@ class Scale:
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     """by method"""
     side: int = 0
-    """tab:mh: pixels of a side of the meta model's images; 0: those of most APIs"""
+    """pixels of a side of the meta model's images, on data sets whose own are larger; 0: those of most APIs"""
     seeds: int = 3
     tasks: int = 600
     lesser_seeds: int = 1
@@ -33,6 +33,10 @@ class Scale:
     lesser_tasks: int = 600
     """tasks of everything but those three"""
     api_counts: tuple[int, ...] = (1, 10, 20, 30, 40, 50, 60, 70, 100)
+    visits_per_api: int = 0
+    """of BiDf-MKD where the number of APIs varies; 0: as many visits as its recipe says, whatever their number"""
+    few_apis: int = 0
+    """APIs on which tab:zofo also runs the paper's own estimator; 0 where that is the recipe already"""
     directions: tuple[int, ...] = (10, 50, 100, 150, 200)
     shots: tuple[int, ...] = (1, 5, 10, 20, 30, 40)
     limits: tuple[int, ...] = (100, 1_000, 10_000)
@@ -74,6 +78,7 @@ SMOKE = Scale(
     tasks=10,
     lesser_tasks=10,
     api_counts=(1, 3),
+    visits_per_api=1,
     directions=(2, 4),
     shots=(1, 5),
     limits=(10, 20),
@@ -81,14 +86,8 @@ SMOKE = Scale(
     extraction=_extraction("recovery.", rounds=2, batch=8, filters=8),
 )
 
-_RECOVERY = ("recovery.images_per_class=10", "recovery.filters=16", "recovery.lr=0.003")
-_MEETING = (
-    "schedule.visits=10",
-    "schedule.visits_until=0.1",
-    "schedule.iterations=150",
-    "replay.query=10",
-    "replay.batch=2",
-)
+_RECOVERY = ("recovery.images_per_class=5", "recovery.filters=16", "recovery.lr=0.003")
+_MEETING = ("schedule.visits=20", "schedule.iterations=100", "replay.query=5", "replay.batch=2")
 LAPTOP = Scale(
     name="laptop",
     dataset="cifar-fs",
@@ -112,11 +111,23 @@ LAPTOP = Scale(
         "chorus": (None, ("queries=1000", "distil.steps=1000")),
         "dfme": (None, _extraction("", rounds=25, batch=32, filters=16)),
         "maze": (None, _extraction("", rounds=25, batch=32, filters=16)),
-        "real-maml": (None, ("iterations=400", "replay.query=10", "replay.batch=2", "replay.outer_lr=0.003")),
+        "real-maml": (
+            None,
+            (
+                "iterations=3000",
+                "replay.query=10",
+                "replay.batch=2",
+                "replay.outer_lr=0.003",
+                "replay.first_order=true",
+            ),
+        ),
     },
     side=32,
-    lesser_tasks=200,
+    tasks=200,
+    lesser_tasks=100,
     api_counts=(1, 5, 10, 20),
+    visits_per_api=2,
+    few_apis=2,
     directions=(2, 5, 10, 20),
     shots=(1, 5, 10, 20),
     limits=(12, 120),

@@ -20,13 +20,13 @@ def table_body(table: ResultTable) -> str:
 
 def cells_of(table: ResultTable) -> tuple[list[str], list[list[str]]]:
     """Titles and rows, as text."""
-    if table.name == "fig:apiacc":
+    if _is_about_apis(table):
         return _accuracies(table)
     if table.name == "real":
         return _real(table)
     if any(line.measures for line in table.lines):
         return _measures(table)
-    titles = ["row", "what", "queries an API", "head"]
+    titles = ["row", "what", *filter(None, [table.aside]), "queries an API", "head"]
     for shot in table.shots or [1, 5]:
         titles += [f"{shot}-shot"]
         if any(shot in line.published for line in table.lines):
@@ -36,7 +36,7 @@ def cells_of(table: ResultTable) -> tuple[list[str], list[list[str]]]:
     for line in table.lines:
         for head in line.heads or ["-"]:
             queries = "" if line.queries is None else f"{line.queries:,.0f}"
-            row = [f"`{line.row}`", line.label, queries, head]
+            row = [f"`{line.row}`", line.label, *_aside(table, line), queries, head]
             for shot in table.shots or [1, 5]:
                 ours = line.value(head, shot)
                 row.append(_text(ours))
@@ -44,6 +44,18 @@ def cells_of(table: ResultTable) -> tuple[list[str], list[list[str]]]:
                     row += _beside(ours, line.beside(head, shot))
             rows.append([*row, f"{len(line.finished)} of {line.expected}"])
     return titles, rows
+
+
+def _is_about_apis(table: ResultTable) -> bool:
+    """fig:apiacc and fig:apiacc_all: no row learns anything."""
+    return table.name.startswith("fig:apiacc")
+
+
+def _aside(table: ResultTable, line: Line) -> list[str]:
+    if table.aside is None:
+        return []
+    value = line.aside(table.aside)
+    return ["-" if value is None else f"{value:,.0f}"]
 
 
 def _text(score: Score | None) -> str:
@@ -137,7 +149,7 @@ def write_figures(table: ResultTable, folder: Path) -> list[Path]:
         return _sheets(table, folder)
     if table.axis is not None:
         figure = curves(table)
-    elif table.name == "fig:apiacc" and any(line.finished for line in table.lines):
+    elif _is_about_apis(table) and any(line.finished for line in table.lines):
         figure = accuracy_histogram({line.label: _accuracies_of(line) for line in table.lines if line.finished})
     else:
         return []

@@ -13,7 +13,7 @@ from dfml.bench.scales import Scale
 from dfml.zoo.building import Scenario, ZooConfig
 
 SEEDLESS = ("best-api", "api-features", "zoo")
-"""nothing about them is random, so one seed is all there is"""
+"""they learn nothing, so there is no network to size, and one seed is all there is"""
 LABELS = {
     "random": "Random",
     "best-api": "Best-API",
@@ -36,6 +36,9 @@ BOTH: tuple[Head, ...] = ("finetune", "prototype")
 HEADS: dict[str, tuple[Head, ...]] = {"chorus": (*BOTH, "answers")}
 """heads beyond the two that every initialisation is tested under"""
 VANILLA = ("components.distil=false", "components.boundary=false")
+ASK_NOBODY = ("real-maml",)
+LARGE = ("mini-imagenet", "cub", "mh")
+"""data sets with images larger than the meta model's at small scales"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,8 @@ class Table:
     dataset: str
     rows: Sequence[Row]
     axis: dict[str, Any] | None = None
+    seeds: int | None = None
+    """what the user asked for, instead of the scale's"""
 
     @property
     def cells(self) -> list[Cell]:
@@ -94,6 +99,7 @@ class Table:
             "scale": self.scale,
             "dataset": self.dataset,
             "axis": self.axis,
+            "seeds": self.seeds,
             "rows": rows,
         }
 
@@ -115,7 +121,7 @@ class Maker:
     @property
     def main(self) -> bool:
         """The tables that get all seeds and tasks."""
-        return self.table in ("tab:ss", "tab:ablation", "tab:zofo")
+        return self.table in ("tab:ss", "tab:ablation", "tab:zofo") and self.dataset == self.scale.dataset
 
     def select(
         self, count: int | None = None, *, scenario: Scenario = "ss", **settings: Any
@@ -145,15 +151,16 @@ class Maker:
         """
         method, extra = ("bidf-mkd", VANILLA) if name == "vanilla" else (name, ())
         preset, recipe = self.scale.recipes.get(method, (None, ()))
+        chosen = self.select() if apis is None else apis
         full = self.main or share
         tasks = self.scale.tasks if full else self.scale.lesser_tasks
         measure = more.pop("measure", "accuracy")
         cell = Cell(
             row=name,
             method=method,
-            apis=self.select() if apis is None else apis,
+            apis=() if method in ASK_NOBODY else chosen,
             preset=preset,
-            settings=_merged(recipe, extra, settings),
+            settings=_merged(recipe, self._size(method), extra, settings),
             measure=measure,
             evaluation=replace(
                 Evaluation(dataset=self.dataset, tasks=tasks, heads=HEADS.get(method, BOTH)), **(evaluation or {})
@@ -163,6 +170,11 @@ class Maker:
         table, key = source or (self.table, name)
         found = published(table, self.dataset, key)
         return Row(cell=cell, label=label or (LABELS | RELATIVES)[name], seeds=seeds, published=found, **more)
+
+    def _size(self, method: str) -> tuple[str, ...]:
+        """The side of the meta model's images, where they are not to be as large as the data set's."""
+        large = self.scale.side and self.dataset in LARGE and method not in SEEDLESS
+        return (f"net.size={self.scale.side}",) if large else ()
 
 
 def _merged(*groups: Sequence[str]) -> tuple[str, ...]:

@@ -26,12 +26,13 @@ class Zoos:
     def find(self, draw: ApiSelection) -> Path | None:
         """A finished zoo that holds the drawn APIs: built alike, and at least as large."""
         wanted = to_mapping(draw.zoo) | {"apis": None}
+        default = to_mapping(ZooConfig())  # of what a zoo was built before there was a choice
         for folder in self._candidates():
             try:
                 manifest = read_manifest(folder / "zoo.toml")
             except DfmlError:
                 continue
-            alike = manifest.zoo.get("config", {}) | {"apis": None} == wanted
+            alike = default | manifest.zoo.get("config", {}) | {"apis": None} == wanted
             if alike and len(manifest.entries) >= draw.first + draw.count:
                 return folder
         return None
@@ -73,7 +74,7 @@ class Zoos:
         for draw in draws:
             zoo = read_manifest(self._found(draw) / "zoo.toml").zoo
             about["train_classes"] |= zoo.get("train_classes", {})
-        accuracy, cover = mean_accuracy(entries), cover_rate(entries, about)
+        accuracy, cover = mean_accuracy(entries), cover_rate(entries, about) if draws else None
         return {
             "count": len(entries),
             "mean_accuracy": None if accuracy is None else round(accuracy, 4),

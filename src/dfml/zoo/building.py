@@ -193,6 +193,11 @@ def _seed(job: Job) -> int:
     return derive_seed(job.config.seed, "api", job.number)
 
 
+def mixture(number: int) -> tuple[str, Arch]:
+    """Data set and architecture of an API of scenario mh: each of the nine pairs once among nine in a row."""
+    return MULTIPLE[number % 3], HETEROGENEOUS[number // 3 % 3]
+
+
 def _plan(config: ZooConfig, data: Path | None) -> list[Job]:
     jobs = []
     for index in range(config.apis):
@@ -200,7 +205,7 @@ def _plan(config: ZooConfig, data: Path | None) -> list[Job]:
         if config.scenario == "sh":
             arch = HETEROGENEOUS[index % 3]
         elif config.scenario == "mh":
-            dataset, arch = MULTIPLE[index % 3], HETEROGENEOUS[index // 3 % 3]
+            dataset, arch = mixture(index)
             if data is None:
                 raise ConfigError("scenario mh needs --data: a folder with cifar-fs/, mini-imagenet/ and cub/ in it")
             place = data / dataset

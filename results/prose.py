@@ -1,0 +1,99 @@
+"""Numbers in sentences, from the same files as the tables.
+
+A page says <!-- n FORMAT EXPRESSION -->12.3<!-- end -->, and the number between the marks is the expression's value in
+that format. An expression is Python over the names below: `ss("bidf-mkd", 5)` is the accuracy of that row of tab:ss at
+five shots, `gains(ss, ["vanilla", "bidf-mkd"], ["random"])` a list of all differences, of which `min` may be taken.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from dfml.bench.results import ResultTable, load_table, read_json
+
+HERE = Path(__file__).parent
+FOLDERS = ("bench", "real")
+MARK = re.compile(r"<!-- n (\S+) (.+?) -->.*?<!-- end -->", re.DOTALL)
+Lookup = Callable[..., float]
+
+
+def find_table(name: str) -> ResultTable | None:
+    """A table of `dfml bench`, by the name of its file."""
+    for folder in (HERE / place for place in FOLDERS):
+        if (path := folder / "tables" / f"{name}.json").exists():
+            return load_table(read_json(path), folder)
+    return None
+
+
+def lookup(name: str) -> Lookup:
+    """The accuracies of a table: row or label, shots, and the head they were measured under."""
+
+    def accuracy(row: str, shot: int, head: str = "finetune") -> float:
+        table = find_table(name)
+        lines = [line for line in (table.lines if table else ()) if row in (line.label, line.row)]
+        found = [score for line in lines if (score := line.value(head, shot)) is not None]
+        if len(found) != 1:
+            raise LookupError(f"{name} has {len(found)} results of {row!r} at {shot} shots under {head}, not one")
+        return found[0].mean
+
+    return accuracy
+
+
+def gains(
+    table: Lookup, above: Iterable[str], below: Iterable[str], shots: Iterable[int] = (1, 5), head: str = "finetune"
+) -> list[float]:
+    """How much each row of the one kind is above each of the other, at every number of shots."""
+    return [table(a, shot, head) - table(b, shot, head) for a, b, shot in product(above, below, shots)]
+
+
+def published_gains(name: str, rows: Iterable[str], shots: Iterable[int] = (1, 5)) -> list[float]:
+    """How much each row is above what the paper reports for it, under the paper's own head."""
+    found = find_table(name)
+    lines = {line.row: line for line in (found.lines if found else ())}
+    return [lookup(name)(row, shot) - lines[row].published[shot].mean for row, shot in product(rows, shots)]
+
+
+def cells() -> Iterator[dict[str, Any]]:
+    """All finished cells of the paper's tables."""
+    yield from (read_json(path) for path in sorted((HERE / "bench" / "cells").glob("*.json")))
+
+
+def hours() -> float:
+    """What they took in all."""
+    return sum(sum(cell["seconds"].values()) for cell in cells()) / 3600
+
+
+def benchmark(name: str) -> dict[str, Any]:
+    """What one of the benchmarks measured."""
+    path = HERE / "speed" / "benchmarks.json"
+    measured: dict[str, Any] = json.loads(path.read_text())["benchmarks"] if path.exists() else {}
+    found: dict[str, Any] = measured.get(name, {})
+    return found
+
+
+def stack_costs(*, far: bool) -> list[float]:
+    """The share of a bare client's images a second that our side costs, next door or 20 ms away, in percent."""
+    measured = benchmark("server")["images per second"]
+    return [100 * (1 - r["ratio"]) for name, r in measured.items() if name.endswith("away") is far]
+
+
+NAMES: dict[str, Any] = {
+    **{name: lookup(f"laptop-cifar-fs-tab-{name}") for name in ("ss", "sh", "zofo", "ablation", "numberapi")},
+    "queries": lookup("laptop-cifar-fs-queries"),
+    "mh": lookup("laptop-mh-tab-mh"),
+    **{f.__name__: f for f in (gains, published_gains, hours, stack_costs)},
+    **{f.__name__: f for f in (min, max, abs, sum, len)},
+}
+
+
+def quoted(page: str) -> str:
+    """`page` with every number between its marks made anew."""
+
+    def number(match: re.Match[str]) -> str:
+        value = eval(match[2], {"__builtins__": {}, **NAMES})  # of our own pages, over the names above alone
+        return f"<!-- n {match[1]} {match[2]} -->{value:{match[1]}}<!-- end -->"
+
+    return MARK.sub(number, page)
