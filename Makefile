@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := onnx,tflite,remote,report,tensorboard
+EXTRAS := onnx,tflite,remote,report,play,tensorboard
 
 .PHONY: env dev demo test test-slow test-servers test-real test-ray server-envs bench clean
 

@@ -1,7 +1,10 @@
 """Fixtures that every room's tests share."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -70,3 +73,22 @@ def tiny_zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny") / "zoo"
     list(build_zoo(folder, ZooConfig(apis=3, way=3, width=4, epochs=1, images_per_class=10), workers=1))
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real Chromium: the one that DFML_TEST_BROWSER names, which then must work, or one on the path."""
+    named = os.environ.get("DFML_TEST_BROWSER")
+    program = named or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not program:
+        pytest.skip("NO BROWSER: install Chromium, or name one in DFML_TEST_BROWSER, to look at pages")
+    if named is None:
+        pytest.importorskip("playwright", reason="NO PLAYWRIGHT: pip install playwright, to look at pages")
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    camera = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]  # a moving test picture
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=quiet + camera)
+        yield chromium
+        chromium.close()

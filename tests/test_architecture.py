@@ -10,10 +10,11 @@ import pytest
 import dfml
 
 SOURCE = Path(dfml.__file__).parent
-REAL = ("data", "zoo", "evaluation", "bench", "report", "cli")
+REAL = ("data", "zoo", "evaluation", "bench", "report", "play", "cli")
 """rooms that read real images, or results about them"""
 LAYERS = (
     ("cli",),
+    ("play",),
     ("report",),
     ("bench",),
     ("zoo", "evaluation"),
@@ -92,6 +93,12 @@ def test_rooms_import_from_below_only():
         if room_of(name) != room_of(target) and level[room_of(target)] <= level[room_of(name)]
     }
     assert upwards <= LAZY
+
+
+def test_the_page_to_play_on_stands_on_what_everybody_can_use():
+    graph = imports()
+    used = {target for name in graph if room_of(name) == "play" for target in graph[name] if room_of(target) != "play"}
+    assert {room_of(target) for target in used} <= {"", "errors", "data", "report"}
 
 
 def test_help_answers_without_loading_torch():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dfml.adaptation.classifier import FewShotClassifier
     from dfml.apis.blackbox import ApiSpec, BlackBox, Terms
     from dfml.apis.degrade import LabelOnly, Quantised, Rounded, TopK, WithoutBackground
+    from dfml.apis.gate import Gated
     from dfml.apis.ledger import Budget, Ledger, Metered, spending
     from dfml.apis.loading import load_apis
     from dfml.apis.local.function import FunctionApi
@@ -40,6 +41,7 @@ _HOMES = {
     "dfml.adaptation.classifier": ("FewShotClassifier",),
     "dfml.apis.blackbox": ("ApiSpec", "BlackBox", "Terms"),
     "dfml.apis.degrade": ("LabelOnly", "Quantised", "Rounded", "TopK", "WithoutBackground"),
+    "dfml.apis.gate": ("Gated",),
     "dfml.apis.ledger": ("Budget", "Ledger", "Metered", "spending"),
     "dfml.apis.loading": ("load_apis",),
     "dfml.apis.local.function": ("FunctionApi",),
@@ -76,6 +78,7 @@ __all__ = [
     "DfmlError",
     "FewShotClassifier",
     "FunctionApi",
+    "Gated",
     "Initialisation",
     "LabelOnly",
     "Ledger",

@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-import os
 import re
 import shutil
 from html.parser import HTMLParser
@@ -195,24 +194,6 @@ def test_a_folder_of_something_else_gets_one_sentence(tmp_path, capsys):
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (90, "2 min"), (3700, "1 h 2 min")])
 def test_durations(seconds, text):
     assert duration(seconds) == text
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A real Chromium: the one that DFML_TEST_BROWSER names, which then must work, or one on the path."""
-    named = os.environ.get("DFML_TEST_BROWSER")
-    program = named or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not program:
-        pytest.skip("NO BROWSER: install Chromium, or name one in DFML_TEST_BROWSER, to look at the report")
-    if named is None:
-        pytest.importorskip("playwright", reason="NO PLAYWRIGHT: pip install playwright, to look at the report")
-    from playwright.sync_api import sync_playwright
-
-    quiet = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=list(quiet))
-        yield chromium
-        chromium.close()
 
 
 class Visit:

@@ -3,16 +3,27 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from dfml.adaptation.asking import Asking, Guess, Outcome, Pictures, SupportAnswers, answer, most_queries
+from dfml.adaptation.answer_features import class_cosines
+from dfml.adaptation.asking import (
+    Asking,
+    Guess,
+    Outcome,
+    Pictures,
+    SupportAnswers,
+    answer,
+    most_queries,
+    queries_to_fit,
+)
 from dfml.adaptation.connecting import connect, copy_ledgers
 from dfml.adaptation.estimator import Estimator
 from dfml.adaptation.heads import HEADS, Head
@@ -20,6 +31,7 @@ from dfml.adaptation.saved import SavedClassifier
 from dfml.adaptation.student import SUPPORT_WEIGHT, FrozenClassifier, adapt_student, as_floats, as_tensor
 from dfml.apis.blackbox import BlackBox, fit_to, release
 from dfml.apis.ledger import Metered
+from dfml.apis.manifest import read_manifest
 from dfml.errors import ConfigError, nearest
 from dfml.hardware import find_hardware
 from dfml.initialisation import Initialisation
@@ -152,6 +164,28 @@ class FewShotClassifier(Estimator):
             self._metered = self._connect(self.apis, self._support)
         return answer(self._metered, self._support, _rows_of(x), guess, asking)
 
+    def leave_one_out(self) -> np.ndarray[Any, Any]:
+        """Probabilities (n, way) for the n images of `fit`, each compared with class means that it is no part of.
+
+        BatchNorm statistics stay those of all n. An image that is alone in its class leaves nothing to compare with.
+        """
+        directions, labels = self._examples()
+        way = len(self.classes_)
+        member = F.one_hot(labels, way).to(directions.dtype)
+        cosines = class_cosines(directions, directions.new_zeros(way, directions.shape[1]), member)
+        probabilities: Tensor = (self._offline().scale * cosines).softmax(1)
+        return probabilities.cpu().numpy()
+
+    def nearest(self, images: Any, count: int = 2) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The `count` images of `fit` that look most alike to the student: their places (m, count) and cosines."""
+        directions, _ = self._examples()
+        student = self._offline()
+        with torch.inference_mode():
+            found = [student.directions(part) @ directions.T for part in _inputs(student, as_tensor(images))]
+        cosines = torch.cat(found) if found else directions.new_zeros(0, len(directions))
+        best = cosines.topk(min(count, len(directions)), dim=1)
+        return best.indices.cpu().numpy(), best.values.cpu().numpy()
+
     def asking(self, images: int) -> Asking:
         """What `ask` means for a batch of so many images."""
         learn, ask = self.learn_from_answers, self.ask
@@ -167,6 +201,13 @@ class FewShotClassifier(Estimator):
         """The most that predicting a batch of so many images can send; answers on file make it less."""
         self._check_fitted()
         return 0 if self._support is None else most_queries(len(self._support.names), images, self.asking(images))
+
+    def most_queries_to_fit(self, labels: Sequence[Any]) -> int:
+        """The most that `fit` can send for images of these labels; answers on file make it less."""
+        apis = self.apis
+        if apis is None:
+            return 0
+        return queries_to_fit(labels, len(read_manifest(Path(apis)).entries if isinstance(apis, str | Path) else apis))
 
     def close(self) -> None:
         """Close the ledgers and let the APIs go; asking again opens them again."""
@@ -304,10 +345,8 @@ class FewShotClassifier(Estimator):
         if self._student is None:
             return Guess(torch.zeros(len(x), len(self.classes_)))
         student, logits, directions = self._student, list[Tensor](), list[Tensor]()
-        shape = (student.spec.channels, student.spec.size, student.spec.size)
         with torch.inference_mode():
-            for part in x.split(256):
-                inputs = normalise(fit_to(as_floats(part), shape)).to(student.device)
+            for inputs in _inputs(student, x):
                 logits.append(student(inputs).cpu())
                 if student.sums is not None and self._support is not None:
                     directions.append(student.directions(inputs).cpu())
@@ -316,11 +355,27 @@ class FewShotClassifier(Estimator):
             return Guess(told)
         return Guess(told, torch.cat(directions), student.sums.cpu(), centred=student.expected is not None)
 
+    def _examples(self) -> tuple[Tensor, Tensor]:
+        examples = self._offline().examples
+        if examples is None:
+            raise ConfigError(
+                "only a classifier that compares, and was fitted by this process, knows its examples; fit one with the "
+                "head prototype or answers"
+            )
+        return examples
+
     def _offline(self) -> FrozenClassifier:
         self._check_fitted()
         if self._student is None:
             raise ConfigError("this classifier is its APIs alone and has no network of its own; adapt a run as well")
         return self._student
+
+
+def _inputs(student: FrozenClassifier, x: Tensor) -> Iterator[Tensor]:
+    """Images as they were given, as the student takes them, some at a time."""
+    shape = (student.spec.channels, student.spec.size, student.spec.size)
+    for part in x.split(256):
+        yield normalise(fit_to(as_floats(part), shape)).to(student.device)
 
 
 def _rows_of(x: Tensor) -> Pictures:

@@ -29,6 +29,8 @@ class FrozenClassifier(nn.Module):
 
     sums: Tensor | None  # (way, d) of the directions of the support set; None: score with the network's last layer
     scale: Tensor  # ()
+    examples: tuple[Tensor, Tensor] | None = None
+    """directions (n, d) and labels (n,) of the support set, where it compares; not saved"""
 
     def __init__(
         self,
@@ -100,7 +102,8 @@ def adapt_student(
     expected = init.expected if head == "answers" else None
     adapted = FrozenClassifier(spec, frozen(spec, params, statistics), expected=expected)
     if compares:
-        adapted.sums = class_sums(adapted.directions(normalise(x)), y, way)
+        adapted.examples = adapted.directions(normalise(x)), y
+        adapted.sums = class_sums(*adapted.examples, way)
         adapted.scale.fill_(student_scale(len(y) / way, centred=expected is not None))
     return adapted
 

@@ -21,6 +21,7 @@ VERBS = (
     "evaluate",
     "adapt",
     "predict",
+    "play",
     "refine",
     "ledger",
     "images",

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dfml.cli.options import add_device, at_most
+from dfml.cli.options import add_device, at_most, check_out
 
 
 def add(verbs: Any) -> None:
@@ -42,10 +42,7 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(f"unknown head {args.head!r}; choose one of {', '.join(HEADS)}")
     if args.run_folder is None and args.ask is None:
         raise ConfigError("adapt needs a run folder, APIs to ask (--ask apis.toml), or both")
-    if args.out.is_file():
-        raise ConfigError(f"{args.out} is a file; choose a folder as --out")
-    if args.out.exists() and any(args.out.iterdir()) and not _ours(args.out):
-        raise ConfigError(f"{args.out} holds other files; choose another --out")
+    check_out(args.out)
     init = None if args.run_folder is None else Initialisation.load(args.run_folder)
     apis = None if args.ask is None else _open(args.ask)
     shapes = [] if init is None else [(init.net.channels, init.net.size, init.net.size)]
@@ -79,11 +76,6 @@ def run(args: argparse.Namespace) -> None:
     console.print(f"use it with `dfml predict {args.out} IMAGE...`{anywhere}")
     if onnx is None and init is not None:
         console.print("without the package onnx no model.onnx was written; pip install 'dfml\\[onnx]' to have one")
-
-
-def _ours(folder: Path) -> bool:
-    """A classifier, or one that was begun: its ledgers are there."""
-    return (folder / "classifier.safetensors").exists() or {path.name for path in folder.iterdir()} == {"ledger"}
 
 
 def _open(manifest: Path) -> Any:

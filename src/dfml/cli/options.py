@@ -1,6 +1,7 @@
 """Options that several verbs share: where to compute, how exactly, and on which engine."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,3 +52,14 @@ def at_most(queries: int, prices: "Sequence[float | None]") -> str:
     """`at most 60 queries (0.09 USD)`; the dearest API decides the price of a query."""
     usd = queries * max((price or 0.0 for price in prices), default=0.0) / 1000
     return f"at most {queries:,} queries" + (f" ({usd:,.2f} USD)" if usd else "")
+
+
+def check_out(folder: Path) -> None:
+    """Refuse a folder for a classifier that holds something else."""
+    from dfml.errors import ConfigError
+
+    if folder.is_file():
+        raise ConfigError(f"{folder} is a file; choose a folder as --out")
+    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if held and "classifier.safetensors" not in held and held != {"ledger"}:  # ledgers alone: one that was begun
+        raise ConfigError(f"{folder} holds other files; choose another --out")

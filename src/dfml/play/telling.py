@@ -1,0 +1,102 @@
+"""What the page is told, as JSON. Names are strangers' text here as there; the page never makes HTML of them."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from dfml.errors import shown
+from dfml.play.album import MOST_CLASSES, MOST_PICTURES, View
+from dfml.play.asking import Heard
+from dfml.play.judging import UNSURE, Judgement
+from dfml.play.pictures import LARGEST_FILE
+from dfml.play.studio import Studio
+
+
+def state_told(studio: Studio, *, can_export: bool) -> dict[str, Any]:
+    """Everything but what is said of the pictures."""
+    album = studio.album
+    return {
+        "title": studio.title,
+        "fixed": album.fixed,
+        "folder": str(studio.folder),
+        "saved": studio.saved is not None or album.fixed,
+        "line": studio.predict_line,
+        "has_report": studio.run is not None,
+        "can_export": can_export,
+        "notes": list(studio.notes),
+        "limits": {"file": LARGEST_FILE, "pictures": MOST_PICTURES, "classes": MOST_CLASSES, "unsure": UNSURE},
+        "classes": [{"number": number, "name": name} for number, name in album.classes.items()],
+        "pictures": [
+            {
+                "number": picture.number,
+                "name": picture.name,
+                "side": picture.thumbnail_side,
+                "into": album.class_of(picture.number),
+            }
+            for picture in album.pictures.values()
+        ],
+        **asking_told(studio),
+    }
+
+
+def asking_told(studio: Studio) -> dict[str, Any]:
+    """The switch: whether it is on, who is asked, what it costs."""
+    asking = studio.asking
+    if asking is None:
+        return {"asking": {"possible": False, "on": False, "why": studio.silent}}
+    weights = asking.weights()
+    told = {
+        "possible": True,
+        "on": asking.on,
+        "apis": [
+            {
+                "name": shown(api.spec.name),
+                "remote": api.spec.terms.remote,
+                "classes": api.spec.way,
+                "weight": weights.get(api.spec.name),
+            }
+            for api in asking.apis
+        ],
+        "cost": asking.cost(studio.album.view()),
+    }
+    return {"asking": told}
+
+
+def judgement_told(view: View, judged: Judgement | None, heard: Heard | None) -> dict[str, Any]:
+    """What the classifier says by itself and, where APIs were asked about these very examples, with them."""
+    told: dict[str, Any] = {"version": view.version, "classes": [], "said": {}, "left_out": None}
+    if judged is not None:
+        there = {picture.number for picture in view.new}
+        told["classes"] = list(judged.classes)
+        told["said"] = {number: _rounded(row) for number, row in judged.said.items() if number in there}
+        if judged.left_out is not None:
+            told["left_out"] = {"of": judged.left_out.of, "wrong": judged.left_out.wrong}
+    return told | heard_told(view, heard, only={picture.number for picture in view.new})
+
+
+def heard_told(view: View, heard: Heard | None, *, only: Collection[int]) -> dict[str, Any]:
+    """What is said with the APIs of the pictures in `only`."""
+    if heard is None or heard.version != view.version:
+        return {}
+    told = {
+        "classes": list(heard.classes),
+        "said": {number: _rounded(row) for number, row in heard.said.items() if number in only},
+        "asked": {number: len(opinions) for number, opinions in heard.opinions.items() if number in only},
+        "failures": {shown(name): shown(reason) for name, reason in heard.failures.items()},
+    }
+    return {"heard": told}
+
+
+def detail_told(number: int, nearest: Sequence[tuple[int, float]], heard: Heard | None) -> dict[str, Any]:
+    """Why: the examples that look most alike, and what each API called the picture."""
+    opinions = heard.opinions.get(number, []) if heard is not None else []
+    return {
+        "nearest": [{"number": other, "cosine": round(cosine, 4)} for other, cosine in nearest],
+        "opinions": [
+            {"api": shown(opinion.api), "told": [[shown(name, 60), round(share, 4)] for name, share in opinion.told]}
+            for opinion in opinions
+        ],
+    }
+
+
+def _rounded(row: Any) -> list[float]:
+    return [round(float(value), 4) for value in row]
