@@ -54,6 +54,14 @@ def test_what_is_lost_is_found(wrap, expected):
     assert {key: getattr(found, key) for key in expected} == expected
 
 
+def test_an_api_that_calls_everything_the_same_is_named(monkeypatch, capsys):
+    monkeypatch.setattr("dfml.apis.loading.load_apis", lambda path, only: [api(lambda x: np.eye(4)[[2] * len(x)])])
+    assert findings(api()).label_entropy > 0
+    assert findings(api(lambda x: np.eye(4)[[2] * len(x)])).label_entropy == 0
+    main(["probe", "apis.toml"])
+    assert "1 of 1 APIs call all pictures of this probe the same, toy among them" in capsys.readouterr().out
+
+
 def test_through_8_bit_images_the_papers_probes_are_invisible_and_a_longer_one_is_named():
     found = findings(Quantised(api()))
     assert found.visible_radius in (0.05, 0.5, 2.0)

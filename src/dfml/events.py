@@ -136,6 +136,16 @@ class ApiFailed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ApiHeard(Event):
+    """What an API has said of the pictures it was asked about."""
+
+    api: str
+    answers: int
+    label_entropy: float
+    """bits by which its winning labels vary; near 0: it calls nearly every picture the same"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApiWeighed(Event):
     """How much an API's answers count; 0: they could not be told from noise or never change, and were dropped."""
 

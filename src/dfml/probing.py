@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dfml.apis.blackbox import BlackBox, OutputKind, endpoint_of
 from dfml.apis.ledger import Ledger, Metered, ledger_path
+from dfml.apis.scores import label_entropy
 from dfml.errors import ConfigError, DfmlError
 from dfml.images.prior import prior
 from dfml.methods import METHODS, find_method
@@ -46,6 +47,8 @@ class Findings:
     """classes that an answer names"""
     decimals: int | None = None
     """of its scores; None where they are not rounded"""
+    label_entropy: float | None = None
+    """bits by which the labels of its pictures vary"""
     deterministic: bool | None = None
     seconds: float | None = None
     """for one image"""
@@ -136,6 +139,7 @@ def _ask(found: Findings, api: BlackBox, first: Metered, second: Metered) -> Fin
     scores = [row for part in sent for row in _rows(part)] or [r.tolist() for r in answers]
     found = replace(
         found,
+        label_entropy=round(label_entropy(answers), 3),
         deterministic=torch.equal(one, same),
         seconds=seconds,
         seconds_in_batch=together / BATCH,

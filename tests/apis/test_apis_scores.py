@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dfml.apis.blackbox import ApiSpec, check_answer
 from dfml.apis.loading import load_apis
 from dfml.apis.manifest import read_manifest, told_apart
-from dfml.apis.scores import OutputConfig, probabilities
+from dfml.apis.scores import OutputConfig, label_entropy, probabilities
 from dfml.errors import BadAnswer, ConfigError
 
 IMAGE = torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -187,3 +187,8 @@ def test_the_second_mention_of_such_a_word_is_the_second_class():
     np.testing.assert_allclose(probabilities(spec, OutputConfig(), told, 1).numpy(), [[0.6, 0.1, 0.3]], atol=1e-6)
     with pytest.raises(BadAnswer, match="twice"):
         probabilities(spec, OutputConfig(), [[("gull", 0.6), ("gull", 0.4)]], 1)
+
+
+@pytest.mark.parametrize(("labels", "bits"), [([0, 1, 2, 3], 2.0), ([2, 2, 2], 0.0), ([1, 1, 3, 3], 1.0), ([], 0.0)])
+def test_labels_that_vary_more_tell_more(labels, bits):
+    assert label_entropy(torch.eye(4)[labels]) == pytest.approx(bits, abs=1e-9)

@@ -22,7 +22,7 @@ from dfml.methods.chorus.trust import believed, foreseen, softened
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.recovery.recovered import RecoveredSet
-from dfml.rng import stream
+from dfml.rng import derive_seed, stream
 
 SMALL = ["queries=300", "net.width=8", "distil.steps=60", "distil.batch=64"]
 
@@ -123,6 +123,11 @@ def test_a_run_keeps_what_a_report_shows(apis, tmp_path):
     assert [(e["api"], e["classes"]) for e in told if e["event"] == "ApiJoined"] == [
         (f"api-{i}", ["class 0", "class 1", "class 2"]) for i in range(2)
     ]
+    for api, e in zip(apis, [e for e in told if e["event"] == "ApiHeard"], strict=True):
+        labels = api(prior(300, seed=derive_seed(0, "pool"), size=16).float() / 255).argmax(1).tolist()
+        shares = np.array([labels.count(label) for label in range(3)]) / 300
+        assert (e["api"], e["answers"]) == (api.spec.name, 300)
+        assert e["label_entropy"] == pytest.approx(-sum(p * np.log2(p) for p in shares if p), abs=1e-3)
     curve = [(e["iteration"], e["objective"]) for e in told if e["event"] == "Distilled"]
     assert [iteration for iteration, _ in curve] == list(range(60)), "fewer steps than points: every one is kept"
     assert curve[-1][1] < curve[0][1]

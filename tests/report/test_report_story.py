@@ -38,6 +38,7 @@ def run(tmp_path):
         {"time": 1012.0, "event": "ApiFailed", "iteration": 4, "api": "b", "reason": "token=hush at /home/someone"},
         {"time": 5000.0, **joined},
         {"time": 5001.0, "event": "LearningStarted"},
+        {"time": 5001.5, "event": "ApiHeard", "api": "a", "answers": 7, "label_entropy": 0.5},
         {"time": 5002.0, "event": "Replayed", "iteration": 3, "loss": 1.5, "accuracy": 0.2},
         {"time": 5003.0, "iteration": 4, **visited},
         {"time": 5005.0, "iteration": 5, **visited, "support_reached": 1.0, "outer_loss": None},
@@ -61,6 +62,7 @@ def test_each_api_has_its_own_story(run):
     assert (first.classes, first.accuracy, first.reached, first.failures) == (("x", "<y>"), 0.5, 0.75, 0)
     assert (second.classes, second.accuracy, second.reached, second.failures) == ((), None, None, 1)
     assert (first.money, second.money) == (0.0, None)
+    assert (first.label_entropy, first.most_bits, second.label_entropy) == (0.5, 1.0, None)
 
 
 def test_evaluations_are_found_under_any_name_and_once(run):

@@ -81,6 +81,15 @@ class OutputConfig:
         return self.step or (0.0 if self.decimals is None else 10.0**-self.decimals)
 
 
+def label_entropy(answers: Tensor) -> float:
+    """How much the winning labels of answers (n, k) vary, in bits: 0 where all are the same, at most log2 of k or n.
+
+    An API that calls every picture by one name says next to nothing about pictures.
+    """
+    shares = torch.bincount(answers.argmax(1), minlength=answers.shape[1]).double() / max(1, len(answers))
+    return float(-(shares * shares.clamp_min(1e-12).log2()).sum().clamp_max(0))
+
+
 def completed(spec: ApiSpec, output: OutputConfig | None, scores: Tensor) -> Tensor:
     """The scores (n, k) that a local API computed as the probabilities they mean; as they are without `output`."""
     if output is None or scores.dim() != 2:

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(told, indent=2))
         return 1 if failed else 0
     rows = [_row(found) for found in findings]
-    titles = ("API", "image", "classes", "answers", "stable", "ms", "batch", "sees")
+    titles = ("API", "image", "classes", "answers", "labels", "stable", "ms", "batch", "sees")
     console.print(table(titles, rows))
     for found in failed:
         console.print(found.problem, markup=False)
@@ -70,11 +70,11 @@ def _sent(findings: "list[Findings]") -> str:
 
 
 def _row(found: "Findings") -> tuple[str, ...]:
-    """Image size and bits, classes, what an answer holds, whether it is the same twice, milliseconds an image alone and
-    in a batch, and the shortest probe that changes an answer."""
+    """Image size and bits, classes, what an answer holds, by how many bits labels vary, whether an answer is the same
+    twice, milliseconds an image alone and in a batch, and the shortest probe that changes an answer."""
     size = "x".join(map(str, found.image)) + " 8 bit" * bool(found.levels)
     if found.output is None:
-        return found.name, size, str(len(found.classes)), "failed", "", "", "", ""
+        return found.name, size, str(len(found.classes)), "failed", "", "", "", "", ""
     exact = "exact" if found.decimals is None else f"{found.decimals} decimals"
     kind = {"probs": f"all, {exact}", "top-k": f"top {found.named}, {exact}", "label": "label"}[found.output]
     return (
@@ -82,6 +82,7 @@ def _row(found: "Findings") -> tuple[str, ...]:
         size,
         str(len(found.classes)),
         kind,
+        f"{found.label_entropy or 0:.1f} bits",
         "yes" if found.deterministic else "no",
         f"{1000 * (found.seconds or 0):.0f}",
         f"{1000 * (found.seconds_in_batch or 0):.1f}",
@@ -90,8 +91,15 @@ def _row(found: "Findings") -> tuple[str, ...]:
 
 
 def _explain(findings: "list[Findings]", console: Any) -> None:
-    """In words, where zero-order probes are blind."""
+    """In words, where zero-order probes are blind, and where labels say nothing."""
     asked = [found for found in findings if found.output is not None]
+    alike = [found for found in asked if not found.label_entropy]
+    if alike:
+        console.print(
+            f"{len(alike)} of {len(asked)} APIs call all pictures of this probe the same, {alike[0].name} among them; "
+            "pictures of your own may tell more of them (learn --images)",
+            markup=False,
+        )
     blind = [found for found in asked if not found.sees_paper_radius]
     if blind:
         radii = {found.visible_radius for found in blind}

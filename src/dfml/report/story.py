@@ -1,6 +1,7 @@
 """What a run folder tells: who was asked, what it cost, how learning went."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +27,15 @@ class ApiStory:
     money: float | None  # USD, where a price is known
     unusable: int
     in_doubt: int
+    label_entropy: float | None  # bits by which its labels of chorus's pictures vary
     weight: float | None  # what chorus made of its answers
     reached: float | None  # the part of its support sets that it gives the class they are meant for
     failures: int
+
+    @property
+    def most_bits(self) -> float:
+        """What `label_entropy` is where all its classes are called equally often."""
+        return math.log2(max(1, len(self.classes)))
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,8 @@ def read_run(folder: Path) -> RunStory:
 
 def _api(name: str, events: Iterable[Happening], spent: Mapping[str, int]) -> ApiStory:
     mine = [e for e in events if e.get("api") == name]
-    told = {kind: [e for e in mine if e["event"] == kind] for kind in ("ApiJoined", "ApiWeighed", "ApiFailed")}
+    kinds = ("ApiJoined", "ApiHeard", "ApiWeighed", "ApiFailed")
+    told = {kind: [e for e in mine if e["event"] == kind] for kind in kinds}
     joined = told["ApiJoined"][-1] if told["ApiJoined"] else {}
     queries, price = spent.get("queries", 0), joined.get("price")
     reached = [float(e["support_reached"]) for e in mine if e["event"] == "Visited"]
@@ -124,6 +132,7 @@ def _api(name: str, events: Iterable[Happening], spent: Mapping[str, int]) -> Ap
         money=None if price is None else (queries + spent.get("unusable", 0)) * float(price) / 1000,
         unusable=spent.get("unusable", 0),
         in_doubt=spent.get("in_doubt", 0),
+        label_entropy=told["ApiHeard"][-1]["label_entropy"] if told["ApiHeard"] else None,
         weight=told["ApiWeighed"][-1]["weight"] if told["ApiWeighed"] else None,
         reached=sum(reached) / len(reached) if reached else None,
         failures=len(told["ApiFailed"]),

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, shrunk
+from dfml.apis.scores import label_entropy
 from dfml.errors import ApiError, ConfigError, Unreachable
-from dfml.events import ApiFailed, ApiWeighed, Distilled, FellShort, LearningStarted, Remark, Step
+from dfml.events import ApiFailed, ApiHeard, ApiWeighed, Distilled, FellShort, LearningStarted, Remark, Step
 from dfml.images.prior import prior
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
@@ -137,6 +138,9 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
     for left in _left(config, place):
         place.emit(Remark(text=left))
     answers, own = _ask(config, place), min(config.own_images, config.queries)
+    for column, api in enumerate(place.apis):
+        said = answers.probs[answers.asked[:, column], column, : api.spec.way]
+        place.emit(ApiHeard(api=api.spec.name, answers=len(said), label_entropy=round(label_entropy(said), 3)))
     _keep_surest(answers.rows(torch.arange(own, len(answers.images))), place)  # a user's are not copied
     spec, device = config.net.spec, place.hardware.device
     with single_cores(cores()) as side_by_side:
