@@ -12,6 +12,7 @@ import pytest
 from dfml import FewShotClassifier, Initialisation
 from dfml.data.decode import decode
 from play.played import COLOURS, coloured
+from serving.live import serving, write_remote
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="NO PLAYWRIGHT: pip install playwright, to look at pages")
 expect = sync_api.expect
@@ -222,6 +223,45 @@ def test_the_camera_teaches(play, visit):
     expect(one.page.get_by_text("1 taken")).to_be_visible()
     one.page.get_by_role("button", name="Done").click()
     expect(one.card("me").locator(".picture")).to_have_count(1)
+
+
+def test_asking_a_served_zoo_with_faults(play, visit, tiny_zoo, tmp_path):
+    faults = ["--fail-rate", "0.2", "--fail-with", "500", "503", "malformed"]
+    with serving(tiny_zoo, *faults) as server:
+        limits = {"retries": 4}
+        manifest = write_remote(tmp_path / "a.toml", tiny_zoo, server.url, protocol="inference_v2", limits=limits)
+        played = play(ask=manifest, budget=60)
+        played.teach(2)
+        played.add(coloured("red", 9), name="new.png")
+        one = visit(played)
+        switch = one.page.get_by_role("switch")
+        expect(switch).not_to_be_checked()
+        expect(one.page.get_by_text("0 queries of 60 allowed")).to_be_visible()
+        switch.click()
+        consent = one.page.get_by_role("dialog", name="Ask 3 APIs about your pictures?")
+        expect(consent).to_contain_text("About 6 examples and 1 picture to try: at most 21 queries.")
+        expect(consent).to_contain_text("3 are elsewhere: your pictures are sent there.")
+        consent.get_by_role("button", name="Stay offline").click()
+        assert server.stats()["answered"] == 0
+        switch.click()
+        consent.get_by_role("button", name="Ask them").click()
+        expect(switch).to_be_checked()
+        expect(one.page.get_by_text(re.compile(r"^(18|19|2\d) queries of 60 allowed$"))).to_be_visible(timeout=60_000)
+        one.tray().first.click()
+        every = one.page.get_by_role("button", name="Ask every API")
+        if every.is_visible():
+            every.click()
+        table = one.page.get_by_role("region", name="What the APIs call it")
+        expect(table.get_by_role("row").first).to_be_visible(timeout=60_000)
+        assert set(table.get_by_role("rowheader").all_inner_texts()) <= {"glyphs-000", "glyphs-001", "glyphs-002"}
+        expect(one.page.get_by_role("columnheader", name="with APIs")).to_be_visible()
+        one.page.keyboard.press("Escape")
+        switch.click()
+        expect(switch).not_to_be_checked()
+        before = server.stats()["answered"]
+        one.drop(one.page.locator("#try"), [("later.png", coloured("blue", 9))])
+        one.settled(2)
+        assert server.stats()["answered"] == before <= 60
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (375, "dark")])

@@ -25,6 +25,7 @@ def add(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     import warnings
+    from contextlib import closing
 
     from PIL.Image import DecompressionBombWarning
 
@@ -45,16 +46,16 @@ def run(args: argparse.Namespace) -> None:
     studio = open_studio(
         args.path, ask=args.ask, budget=args.budget, out=args.out, support=args.support, device=args.device
     )
-    _refuse_unbounded(studio, asked_for=args.ask is not None)
-
-    with PlayServer(studio, port=args.port) as server:
-        print(f"play at {server.address} (Ctrl-C ends)", flush=True)
-        if not args.no_browser:
-            open_browser(server.address)
-        try:
-            server.run()
-        except KeyboardInterrupt:
-            print("ended; what was saved, asked and paid for is kept", flush=True)
+    with closing(studio):
+        _refuse_unbounded(studio, asked_for=args.ask is not None)
+        with PlayServer(studio, port=args.port) as server:
+            print(f"play at {server.address} (Ctrl-C ends)", flush=True)
+            if not args.no_browser:
+                open_browser(server.address)
+            try:
+                server.run()
+            except KeyboardInterrupt:
+                print("ended; what was saved, asked and paid for is kept", flush=True)
 
 
 def _refuse_unbounded(studio: "Studio", *, asked_for: bool) -> None:

@@ -34,7 +34,8 @@ function drawCard(number, name, pictures) {
   if (document.activeElement !== card.name && card.name.value !== name) card.name.value = name;
   if (card.element.getAttribute("aria-label") !== name) {
     card.element.setAttribute("aria-label", name);
-    card.remove.setAttribute("aria-label", `Remove the class ${name}; its pictures can be tried`);
+    card.remove.setAttribute("aria-label", `Remove the class ${name}`);
+    card.remove.title = "Remove the class; its pictures can be tried";
     card.tools.name(name);
   }
   setText(card.count, state.fixed ? "" : pictures.length ? plural(pictures.length, "picture") : "drop pictures here");
@@ -72,10 +73,10 @@ function makeCard(number) {
   name.addEventListener("keydown", (event) => event.key === "Enter" && name.blur());
   const count = h("p", { className: "quiet" });
   const pictures = h("ul", { className: "pictures" });
-  const remove = h("button", { type: "button", className: "plain", onclick: () => removeClass(number) }, "Remove");
+  const remove = h("button", { type: "button", className: "plain", onclick: () => removeClass(number) }, "×");
   const tools = choosers(() => number);
   const element = h("li", { className: "card" },
-    h("div", { className: "top" }, name, !state.fixed && remove), count, pictures, !state.fixed && h("div", { className: "tools" }, tools.elements));
+    name, count, pictures, !state.fixed && h("div", { className: "tools" }, tools.elements, remove));
   if (!state.fixed) takeDrops(element, () => number);
   return { element, name, count, pictures, remove, tools };
 }
