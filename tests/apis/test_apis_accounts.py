@@ -13,7 +13,7 @@ from dfml.apis.degrade import Rounded
 from dfml.apis.ledger import Budget, Ledger, Metered
 from dfml.apis.local.function import FunctionApi
 from dfml.apis.remote.limits import Limits
-from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unreachable
+from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused, Unanswered, Unreachable
 from strangers import load, model, serving, v2
 
 TWO_BY_TWO = "limits.images_per_request = 2"
@@ -118,6 +118,42 @@ def test_a_request_that_is_never_answered_is_in_doubt(tmp_path, images, ledger):
             api(images)
         assert numbers(ledger) == (0, 0, seen(server))
         silent.clear()
+
+
+class InTwoMinds:
+    """Of one request for four images it loses the first two answers, garbles the third, and asks for these again."""
+
+    spec = SPEC
+
+    def __call__(self, images):
+        return torch.tensor([[0.5, 0.5]]).expand(len(images), -1)
+
+    def answers_in_parts(self, images):
+        yield range(len(images)), self(images)
+
+    def answers_on_wire(self, images, wire):
+        first = wire.sending(range(4))
+        wire.ended(first, Unanswered("the line broke"), [0, 1])
+        wire.ended(first, Garbled("noise"), [2])
+        yield [3], self(images[:1])
+        wire.sending([0, 1, 2])
+        yield [0, 1, 2], self(images[:3])
+
+
+@pytest.mark.parametrize("forgive", [False, True])
+def test_the_images_of_one_request_may_end_differently(tmp_path, forgive):
+    images = torch.arange(4.0).view(4, 1, 1, 1).expand(4, 1, 2, 2) / 4
+    for budget in (6, 7) if not forgive else (4, 5):
+        with Ledger(tmp_path / f"{budget}.sqlite", budget=budget, forgive_doubt=forgive) as ledger:
+            if budget in (4, 6):
+                with pytest.raises(BudgetExceeded):
+                    Metered(InTwoMinds(), ledger)(images)
+                assert numbers(ledger) == (1, 1, 2)
+            else:
+                Metered(InTwoMinds(), ledger)(images)
+                assert numbers(ledger) == (4, 1, 2)
+        with Ledger(tmp_path / f"{budget}.sqlite") as again:
+            assert again.in_doubt == 2, "another process reads the same"
 
 
 def test_what_arrives_after_ctrl_c_is_kept(tmp_path, rng, ledger):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ import torch
 import dfml
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import Quantised, Rounded
-from dfml.apis.ledger import spending
+from dfml.apis.ledger import Ledger, Metered, spending
 from dfml.apis.ledger.ledger import LOSSES
 from dfml.apis.local.function import FunctionApi
-from dfml.errors import ConfigError, Refused, Unreachable
+from dfml.errors import BudgetExceeded, ConfigError, Refused, Unreachable
 from dfml.nets import NetSpec
 from dfml.rng import stream
 
@@ -112,6 +113,42 @@ def test_the_budget_is_exact_and_a_run_begun_on_one_engine_goes_on_with_the_othe
                 dfml.learn(path, tmp_path / "run", **arguments)
         assert bill(tmp_path / "run") == {f"api-{i}": (30, 0) for i in range(3)}
         assert {name: diary.answered(name) for name in diary.asked} == {f"api-{i}": 30 for i in range(3)}
+
+
+def test_no_budget_is_passed_by_asking_again(cluster, tmp_path, rng):
+    """Every first try brings nothing of use: what a node asks for again is paid for here, or not sent."""
+    from dfml.apis.loading import load_apis
+    from dfml.engine.choice import open_engine
+    from strangers import serving
+
+    sent = Counter()
+
+    def respond(request):
+        if request.method == "POST":
+            count = request.json()["inputs"][0]["shape"][0]
+            sent["images"] += count
+            sent[request.path, request.body] += 1
+            if sent[request.path, request.body] == 1:
+                return (200, {}, b"{") if "api-0" in request.path else None  # garbled, or hung up: in doubt
+        return diary.respond(request)
+
+    diary = diary_server.Diary(0.0)
+    images = torch.rand(8, 3, 16, 16, generator=rng)
+    with serving(respond) as server, open_engine("ray") as engine:
+        path = diary_server.manifest(tmp_path, server.url, 2, "limits.images_per_request = 2")
+        for name, there in enumerate(engine.spread(load_apis(path))):
+            for budget in (11, 16):
+                sent.clear()
+                with Ledger(tmp_path / f"{name}-{budget}.sqlite", budget=budget) as ledger:
+                    api = Metered(there, ledger)
+                    if budget == 11:
+                        with pytest.raises(BudgetExceeded, match="2 more queries would pass"):
+                            api(images)
+                    else:
+                        assert api(images).shape == (8, 3)
+                        assert ledger.queries == 8
+                    wasted = ledger.in_doubt if name else ledger.unusable
+                    assert ledger.queries + wasted == sent["images"] <= budget
 
 
 def test_a_rate_limit_holds_for_an_api_wherever_it_is_asked(cluster, tmp_path):

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor
 
 from dfml.apis.blackbox import AnswersInParts, BlackBox
-from dfml.errors import ApiError, ConfigError
+from dfml.errors import ApiError, BadAnswer, ConfigError, Unanswered
 
 AnswerPart = tuple[Sequence[int], Tensor]
 """m rows of the images, and the answers (m, k) to them"""
@@ -25,16 +25,12 @@ class Wire(Protocol):
         """
         ...
 
-    def ended(self, request: int, error: BaseException) -> None:
-        """That request brought no answer that can be used, because of `error`, whose kind tells what it cost."""
+    def ended(self, request: int, error: BaseException, rows: Sequence[int] | None = None) -> None:
+        """These rows of that request, or all, got no answer of use; the kind of `error` tells what that cost."""
         ...
 
     def rescue(self, rows: Sequence[int], scores: Tensor) -> None:
         """Answers that came after the caller had stopped waiting."""
-        ...
-
-    def wasted(self, count: int) -> None:
-        """So many images were answered unusably, beside what was announced: another process asked and tells later."""
         ...
 
 
@@ -44,11 +40,14 @@ class Unwatched:
     def sending(self, rows: Sequence[int]) -> int:
         return 0
 
-    def ended(self, request: int, error: BaseException) -> None: ...
+    def ended(self, request: int, error: BaseException, rows: Sequence[int] | None = None) -> None: ...
 
     def rescue(self, rows: Sequence[int], scores: Tensor) -> None: ...
 
-    def wasted(self, count: int) -> None: ...
+
+def cost_nothing(error: BaseException) -> bool:
+    """Whether a request that ended so was not answered for certain: it is neither paid for nor in doubt."""
+    return isinstance(error, ApiError | ConfigError) and not isinstance(error, BadAnswer | Unanswered)
 
 
 @runtime_checkable

@@ -19,9 +19,9 @@ import dfml
 from dfml.apis.blackbox import BlackBox, gather, prepare
 from dfml.apis.wire import AnswerPart, Unwatched, Wire
 from dfml.engine.parcel import pack
-from dfml.engine.ray_asker import ApiActor
+from dfml.engine.ray_asker import Again, ApiActor, Ended
 from dfml.engine.ray_errors import cause_of, check_begun, first_line
-from dfml.errors import ApiError, BadAnswer, DfmlError, Lost, Unreachable
+from dfml.errors import ApiError, BudgetExceeded, DfmlError, Lost, Unreachable
 
 PIECE = 256
 """Images travel in multiples of so many: a multiple of every backend's own batch, so that batches stay as they are."""
@@ -147,13 +147,13 @@ class RayApi:
         piece = PIECE * max(1, PIECE_BYTES // (4 * channels * height * width * PIECE))
         for start in range(0, len(ready), piece):
             part = ready[start : start + piece]
-            request = wire.sending(range(start, start + len(part)))
+            errand = _Errand(wire, range(start, start + len(part)))
             try:
-                for rows, scores in self._ask(part, wire):
-                    yield [start + row for row in rows], scores
+                for rows, scores in self._ask(part, errand):
+                    yield errand.places(rows), scores
             except DfmlError as error:
-                # Answers that were none have been told of one by one: what is left of the request was not answered.
-                wire.ended(request, ApiError(str(error)) if isinstance(error, BadAnswer) else error)
+                # What had a price has been told of: the rest was not answered, unless nobody is left to tell.
+                errand.ended(error if isinstance(error, Lost) else ApiError(str(error)))
                 raise
 
     def reach(self) -> None:
@@ -175,21 +175,22 @@ class RayApi:
         """End all waiting for this API."""
         self._share.stop_waiting(self.spec.name)
 
-    def _ask(self, images: Tensor, wire: Wire) -> Iterator[tuple[list[int], Tensor]]:
+    def _ask(self, images: Tensor, errand: "_Errand") -> Iterator[tuple[list[int], Tensor]]:
         actor, call, over = self._share.actor(), next(self._calls), False
         options = {"num_returns": "streaming", "_generator_backpressure_num_objects": UNREAD}
         answers = actor.ask.options(**options).remote(self.spec.name, call, self._post.send(images))
         try:
             for answer in answers:
-                told = ray.get(answer)
-                if isinstance(told, DfmlError):
-                    over = True
-                    raise told
-                rows, scores, unusable = told
-                if unusable:
-                    wire.wasted(unusable)
-                if rows:
-                    yield rows, torch.from_numpy(np.array(scores))
+                match ray.get(answer):
+                    case DfmlError() as error:
+                        over = True
+                        raise error
+                    case Ended(rows, error):
+                        errand.ended(error, rows)
+                    case Again(number, rows):
+                        _control(actor.reply).remote(call, number, errand.refusal(rows))
+                    case rows, scores:
+                        yield rows, torch.from_numpy(np.array(scores))
             over = True
         except RayTaskError as error:
             over = True
@@ -204,6 +205,32 @@ class RayApi:
 
     def _lost(self, error: RayError) -> Lost:
         return Lost(f"{self.spec.name}: the process that asked it on a Ray node was lost ({first_line(error)})")
+
+
+class _Errand:
+    """Images that travel to the actor together: one request, as `wire` sees it, and another for what is sent again."""
+
+    def __init__(self, wire: Wire, rows: range) -> None:
+        self._wire, self._rows = wire, rows
+        self._requests = [wire.sending(rows)]
+
+    def places(self, rows: Sequence[int]) -> list[int]:
+        """Where rows of the errand stand in the call."""
+        return [self._rows[row] for row in rows]
+
+    def refusal(self, rows: Sequence[int]) -> str | None:
+        """Why `rows` may not be sent again; None if they may, and then `wire` knows of it."""
+        try:
+            self._requests.append(self._wire.sending(self.places(rows)))
+        except BudgetExceeded as error:
+            return str(error)
+        return None
+
+    def ended(self, error: BaseException, rows: Sequence[int] | None = None) -> None:
+        """`rows`, or all that are still under way, brought nothing that can be used."""
+        places = None if rows is None else self.places(rows)
+        for request in self._requests:
+            self._wire.ended(request, error, places)
 
 
 def _control(method: Any) -> Any:

@@ -3,7 +3,8 @@
 import itertools
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,33 +15,59 @@ import dfml
 from dfml.apis.blackbox import BlackBox, innermost, reach, release, rest
 from dfml.apis.remote.api import RemoteApi
 from dfml.apis.remote.host import Host
-from dfml.apis.wire import Unwatched, ask_on_wire
+from dfml.apis.wire import Unwatched, ask_on_wire, cost_nothing
 from dfml.engine.parcel import PackedApi
-from dfml.errors import BadAnswer, ConfigError, DfmlError
+from dfml.errors import BudgetExceeded, ConfigError, DfmlError
 from dfml.runtime import work_beside_others
 
+_GONE = "nobody waits for this answer any more"
 SentImages = NDArray[np.uint8] | NDArray[np.float32]
 """images (n, c, h, w), as levels of 255 or in [0, 1]"""
-ToldPart = tuple[list[int], NDArray[np.float32], int]
-"""rows, the answers (m, k) to them, and how many images were answered unusably meanwhile"""
-_Arrival = ToldPart | Exception | None
-"""answers, or how it ended"""
+ToldPart = tuple[list[int], NDArray[np.float32]]
+"""rows, and the answers (m, k) to them"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A request was paid for, or perhaps, and brought nothing that can be used; the kind of `error` tells which."""
+
+    rows: list[int]
+    error: BaseException
+
+
+@dataclass(frozen=True)
+class Again:
+    """May these rows, which have cost something already, be sent again? `ApiActor.reply` tells."""
+
+    number: int
+    rows: list[int]
+
+
+_Arrivals = queue.SimpleQueue[ToldPart | Ended | Again | Exception | None]
+"""what happens, and at the end the error or None"""
 
 
 class _Teller(Unwatched):
-    """Tells the caller of answers that were none: the ledger is there."""
+    """Tells the caller, where the ledger is, of what costs more than the caller has set aside."""
 
-    def __init__(self, arrived: "queue.SimpleQueue[_Arrival]") -> None:
-        self._arrived, self._sent, self._numbers = arrived, dict[int, int](), itertools.count()
+    def __init__(self, arrived: _Arrivals, ask_back: Callable[[Again], None]) -> None:
+        self._arrived, self._ask_back, self._numbers = arrived, ask_back, itertools.count()
+        self._sent: dict[int, list[int]] = {}
+        self._spent = set[int]()  # rows whose price is gone
 
     def sending(self, rows: Sequence[int]) -> int:
         request = next(self._numbers)
-        self._sent[request] = len(rows)
+        if again := self._spent.intersection(rows):
+            self._ask_back(Again(request, sorted(again)))
+            self._spent -= again
+        self._sent[request] = list(rows)
         return request
 
-    def ended(self, request: int, error: BaseException) -> None:
-        if isinstance(error, BadAnswer):
-            self._arrived.put(([], np.empty((0, 0), np.float32), self._sent[request]))
+    def ended(self, request: int, error: BaseException, rows: Sequence[int] | None = None) -> None:
+        gone = self._sent.pop(request) if rows is None else list(rows)
+        if not cost_nothing(error):
+            self._spent.update(gone)
+            self._arrived.put(Ended(gone, error))
 
 
 class ApiActor:
@@ -55,6 +82,7 @@ class ApiActor:
         self._apis: dict[str, BlackBox] = {}
         self._hosts: dict[str, Host] = {}  # APIs of one server share its connections
         self._unwanted = set[int]()
+        self._replies: dict[tuple[int, int], queue.SimpleQueue[str | None]] = {}  # by call and question
 
     def ready(self) -> None:
         """Return when this process is up, if it is of the caller's version."""
@@ -63,7 +91,7 @@ class ApiActor:
                 f"a Ray node has dfml {dfml.__version__}, and here is {self._version}; install the same on all machines"
             )
 
-    def ask(self, name: str, call: int, sent: SentImages) -> Iterator[ToldPart | DfmlError]:
+    def ask(self, name: str, call: int, sent: SentImages) -> Iterator[ToldPart | Ended | Again | DfmlError]:
         """Rows of the images and the answers (m, k) to them, as they arrive; at the end the error, if there was one.
 
         What arrives while the caller is busy travels together: one who has many APIs asked at once gets fewer, larger
@@ -73,26 +101,13 @@ class ApiActor:
         if sent.dtype == np.uint8:
             images /= 255
         with self._turns[name]:
-            arrived: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
+            arrived: _Arrivals = queue.SimpleQueue()
             threading.Thread(target=self._fetch, args=(name, call, images, arrived), daemon=True).start()
-            nothing = np.empty((0, 0), np.float32)
-            last: _Arrival = ([], nothing, 0)
-            while isinstance(last, tuple):
-                rows, scores, unusable = list[int](), list[NDArray[np.float32]](), 0
-                last = arrived.get()
-                while isinstance(last, tuple):
-                    rows += last[0]
-                    scores += [last[1]] * bool(last[0])
-                    unusable += last[2]
-                    if arrived.empty():
-                        break
-                    last = arrived.get()
-                if rows or unusable:
-                    yield rows, np.concatenate(scores) if scores else nothing, unusable
-            if isinstance(last, DfmlError):
-                yield last
-            elif last is not None:
-                raise last
+            yield from _put_together(arrived)
+
+    def reply(self, call: int, number: int, refusal: str | None) -> None:
+        """The answer to `Again`: why not, or None."""
+        self._replies[call, number].put(refusal)
 
     def reach(self, name: str) -> DfmlError | None:
         """Why the API's server does not answer, if so."""
@@ -105,6 +120,9 @@ class ApiActor:
     def drop(self, call: int) -> None:
         """The caller has given up `call`: send no more for it."""
         self._unwanted.add(call)
+        for key, reply in list(self._replies.items()):
+            if key[0] == call:
+                reply.put(_GONE)
 
     def rest(self, name: str) -> None:
         """Give back what the API needs only while it is asked."""
@@ -118,13 +136,22 @@ class ApiActor:
         """End all waiting for this API."""
         release(self._open(name))
 
-    def _fetch(self, name: str, call: int, images: Tensor, arrived: "queue.SimpleQueue[_Arrival]") -> None:
+    def _fetch(self, name: str, call: int, images: Tensor, arrived: _Arrivals) -> None:
         """Ask, and put down what arrives; at the end the error, or None."""
+
+        def ask_back(question: Again) -> None:
+            reply = self._replies[call, question.number] = queue.SimpleQueue()
+            arrived.put(question)
+            refusal = _GONE if call in self._unwanted else reply.get()
+            del self._replies[call, question.number]
+            if refusal is not None:
+                raise BudgetExceeded(refusal)
+
         try:
-            for rows, scores in ask_on_wire(self._open(name), images, _Teller(arrived)):
+            for rows, scores in ask_on_wire(self._open(name), images, _Teller(arrived, ask_back)):
                 if call in self._unwanted:
                     break
-                arrived.put((list(rows), scores.cpu().numpy(), 0))
+                arrived.put((list(rows), scores.cpu().numpy()))
             arrived.put(None)
         except Exception as error:
             arrived.put(error)
@@ -140,3 +167,23 @@ class ApiActor:
                     if self._successor:
                         inner.gate.take_over()
             return self._apis[name]
+
+
+def _put_together(arrived: _Arrivals) -> Iterator[ToldPart | Ended | Again | DfmlError]:
+    """What arrives, until its end; answers that wait here are joined."""
+    while True:
+        told, rows, scores = arrived.get(), list[int](), list[NDArray[np.float32]]()
+        while isinstance(told, tuple):
+            rows += told[0]
+            scores.append(told[1])
+            if arrived.empty():
+                break
+            told = arrived.get()
+        if rows:
+            yield rows, np.concatenate(scores)
+        if isinstance(told, Ended | Again | DfmlError):
+            yield told
+        elif isinstance(told, Exception):
+            raise told
+        if told is None or isinstance(told, Exception):
+            return

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import BlackBox
-from dfml.apis.ledger.ledger import Metered
+from dfml.apis.ledger.metered import Metered
 
 
 class NotOnFile(Exception):

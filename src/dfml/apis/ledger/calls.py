@@ -10,7 +10,8 @@ from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger.journal import ProbabilityArray
-from dfml.errors import ApiError, BadAnswer, ConfigError, DfmlError, Unanswered
+from dfml.apis.wire import cost_nothing
+from dfml.errors import BadAnswer, DfmlError
 
 if TYPE_CHECKING:
     from dfml.apis.ledger.ledger import Ledger
@@ -40,29 +41,28 @@ class Call:
             self._open[request] = set(rows)
             return request
 
-    def ended(self, request: int, error: BaseException) -> None:
-        """`request` brought nothing that can be used: the kind of `error` tells what that cost."""
+    def ended(self, request: int, error: BaseException, rows: Sequence[int] | None = None) -> None:
+        """These rows of `request`, or all, brought nothing of use: the kind of `error` tells what that cost."""
         with self._ledger._changed:
-            rows = self._open.pop(request, set())
-            if not rows:
+            open_rows = self._open.get(request, set())
+            gone = open_rows if rows is None else open_rows.intersection(rows)
+            if not gone:
                 return
             if isinstance(error, BadAnswer):
-                self._ledger._journal.waste({request: len(rows)})
-            elif isinstance(error, ApiError | ConfigError) and not isinstance(error, Unanswered):
-                self._ledger._journal.withdraw(request)
-                self._reserved += len(rows)
-                self._ledger._reserved += len(rows)
+                self._ledger._journal.waste({request: len(gone)})
+            elif cost_nothing(error):
+                self._ledger._journal.withdraw({request: len(gone)})
+                self._reserved += len(gone)
+                self._ledger._reserved += len(gone)
             else:
-                self._doubt(request, len(rows))
+                whole = len(gone) == len(open_rows)
+                self._doubt(request if whole else self._ledger._journal.split(request, len(gone)), len(gone))
+            self._close(list(gone))
 
     def rescue(self, rows: Sequence[int], scores: Tensor) -> None:
         """Keep answers that came after the caller had left; where that fails, as on a full disk, they are in doubt."""
         with suppress(DfmlError):
             self.keep(rows, scores)
-
-    def wasted(self, count: int) -> None:
-        """So many images were answered unusably, beside what was announced."""
-        self._ledger.count_unusable(count)
 
     def keep(self, rows: Sequence[int], scores: Tensor) -> None:
         """Put answers on file, before anybody sees them."""

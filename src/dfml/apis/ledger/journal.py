@@ -131,7 +131,7 @@ class Journal:
         with self._transaction():
             if limit is not None and self.spent(forgive_doubt=forgive_doubt) + count > limit:
                 return None
-            return self._db.execute("INSERT INTO in_flight (count) VALUES (?)", (count,)).lastrowid
+            return self._announced(count)
 
     def keep(self, shares: Mapping[int, int], keys: Sequence[bytes], answers: AnswerArray) -> None:
         """Keep `answers` (n, k), float32 or float16, to so many images of each request in `shares`."""
@@ -144,16 +144,22 @@ class Journal:
                 self._db.execute("INSERT INTO answers VALUES (?, ?, ?)", row)
             self._end(shares)
 
-    def waste(self, shares: Mapping[int, int], more: int = 0) -> None:
-        """So many images of each request, and `more` that were never announced, got answers that are none."""
+    def waste(self, shares: Mapping[int, int]) -> None:
+        """So many images of each request got answers that are none."""
         with self._transaction():
             self._end(shares)
-            self._count("unusable", sum(shares.values()) + more)
+            self._count("unusable", sum(shares.values()))
 
-    def withdraw(self, request: int) -> None:
-        """`request` failed; what it announced and did not get is not under way any more."""
+    def withdraw(self, shares: Mapping[int, int]) -> None:
+        """So many images of each request were sent in vain, and cost nothing."""
         with self._transaction():
-            self._db.execute("DELETE FROM in_flight WHERE id = ?", (request,))
+            self._end(shares)
+
+    def split(self, request: int, count: int) -> int:
+        """The number of a request of its own for so many images of `request`."""
+        with self._transaction():
+            self._end({request: count})
+            return self._announced(count)
 
     def abandon(self, request: int) -> None:
         """How `request` ended cannot be known: it stays on file, in doubt."""
@@ -166,6 +172,11 @@ class Journal:
 
     def close(self) -> None:
         self._db.close()
+
+    def _announced(self, count: int) -> int:
+        """The number of a new request of so many images."""
+        row = self._db.execute("INSERT INTO in_flight (count) VALUES (?) RETURNING id", (count,)).fetchone()
+        return int(row[0])
 
     def _end(self, shares: Mapping[int, int]) -> None:
         """So many images of each request are not under way any more."""

@@ -4,58 +4,21 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-from urllib.parse import quote, unquote
+from typing import Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, BlackBox, Checked, check_answer, innermost, prepare
+from dfml.apis.blackbox import ApiSpec
+from dfml.apis.ledger.budget import Budget, checked_budget
 from dfml.apis.ledger.calls import Call
-from dfml.apis.ledger.fingerprint import fingerprints
 from dfml.apis.ledger.journal import AnswerArray, Facts, Journal, ProbabilityArray, read_only
-from dfml.apis.wire import AnswerPart, ask_on_wire
-from dfml.errors import ArtifactError, BadAnswer, BudgetExceeded, ConfigError, Lost
+from dfml.apis.wire import AnswerPart
+from dfml.errors import BudgetExceeded, Lost
 
 WIDE = 100
 """classes above which answers are kept in 2 bytes a number instead of 4: what learning can use of them is in those"""
 LOSSES = 5
 """How often in a row the process that asks may be lost, without a single answer between, before we give up."""
-
-
-class Budget:
-    """Queries that several ledgers share. It knows of a ledger from when that is opened: open all before asking any."""
-
-    def __init__(self, total: int) -> None:
-        self.total = _checked(total)
-        self._held: dict[Path, int] = {}  # by each ledger: what it has spent, is sending and has set aside
-        self._lock = threading.Lock()
-
-    @property
-    def remaining(self) -> int:
-        """What is neither spent nor under way."""
-        return max(0, self.total - sum(self._held.values()))
-
-    def _hold(self, ledger: Path, count: int) -> bool:
-        with self._lock:
-            if count > self.remaining:
-                return False
-            self._held[ledger] += count
-            return True
-
-    def _enter(self, ledger: Path, spent: int) -> None:
-        with self._lock:
-            self._held[ledger] = spent
-
-    def _release(self, ledger: Path, count: int) -> None:
-        with self._lock:
-            self._held[ledger] -= count
-
-    def _take(self, ledger: Path, count: int) -> None:
-        """Like `_hold`, for what was sent without asking first."""
-        with self._lock:
-            self._held[ledger] += count
 
 
 class Ledger:
@@ -77,7 +40,7 @@ class Ledger:
         forgive_doubt: bool = False,
         exact: bool = False,
     ) -> None:
-        self.path, self.budget, self.shared = Path(path), None if budget is None else _checked(budget), shared
+        self.path, self.budget, self.shared = Path(path), None if budget is None else checked_budget(budget), shared
         self.forgive_doubt, self.exact = forgive_doubt, exact
         self.hits = 0
         """images answered without paying, since this ledger was opened"""
@@ -87,7 +50,7 @@ class Ledger:
         self._asked: set[bytes] = set()  # keys that some thread is asking for
         self._changed = threading.Condition()  # also the lock of everything here
         if shared is not None:
-            shared._enter(self.path, self._journal.spent(forgive_doubt=forgive_doubt))
+            shared.enter(self.path, self._journal.spent(forgive_doubt=forgive_doubt))
 
     @property
     def queries(self) -> int:
@@ -174,13 +137,6 @@ class Ledger:
         with self._changed:
             self._journal.belongs_to(spec.name, spec.classes)
 
-    def count_unusable(self, count: int) -> None:
-        """So many images were answered unusably out of our sight, beside those that were announced."""
-        with self._changed:
-            self._journal.waste({}, count)
-            if self.shared is not None:
-                self.shared._take(self.path, count)
-
     def rest(self) -> None:
         """Close the file until it is needed again, unless some thread is asking."""
         with self._changed:
@@ -227,17 +183,17 @@ class Ledger:
 
     def _reserve(self, spec: ApiSpec, count: int) -> None:
         """Set `count` images aside, within all budgets, or raise."""
-        if self.shared is not None and not self.shared._hold(self.path, count):
+        if self.shared is not None and not self.shared.hold(self.path, count):
             raise BudgetExceeded(self._too_much_for_all(spec, count) + ", so none was sent; " + self._advice())
         if self.budget is not None and self._spent + self._reserved + count > self.budget:
             if self.shared is not None:
-                self.shared._release(self.path, count)
+                self.shared.release(self.path, count)
             raise BudgetExceeded(self._too_much(spec, count) + ", so none was sent; " + self._advice())
         self._reserved += count
 
     def _announce(self, spec: ApiSpec, granted: int, *, more: int) -> int:
         """The number of a new request, of images that were set aside and of `more` that were not; or raise."""
-        if more and self.shared is not None and not self.shared._hold(self.path, more):
+        if more and self.shared is not None and not self.shared.hold(self.path, more):
             raise BudgetExceeded(self._too_much_for_all(spec, more) + "; " + self._advice())
         request = None
         try:
@@ -246,7 +202,7 @@ class Ledger:
             request = self._journal.announce(granted + more, limit=limit, forgive_doubt=self.forgive_doubt)
         finally:
             if request is None and more and self.shared is not None:
-                self.shared._release(self.path, more)
+                self.shared.release(self.path, more)
         if request is None:
             raise BudgetExceeded(self._too_much(spec, granted + more) + "; " + self._advice())
         self._reserved -= granted
@@ -299,83 +255,9 @@ class Ledger:
         """So many images that were set aside were not sent."""
         self._reserved -= count
         if self.shared is not None:
-            self.shared._release(self.path, count)
+            self.shared.release(self.path, count)
 
     def _forgive(self, count: int) -> None:
         """So many images are in doubt now."""
         if self.shared is not None and self.forgive_doubt:
-            self.shared._release(self.path, count)
-
-
-class Metered:
-    """`api` behind its ledger: counted, within budget, every answer kept, the same image never paid for twice."""
-
-    def __init__(self, api: BlackBox, ledger: Ledger) -> None:
-        self.api, self.ledger, self.spec = api, ledger, api.spec
-        self._checked = isinstance(innermost(api), Checked)
-        ledger.belongs_to(self.spec)
-
-    def __call__(self, images: Tensor) -> Tensor:
-        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
-        ready = images.detach()
-        if ready.shape[1:] != self.spec.image or ready.dtype != torch.float32:
-            ready = prepare(self.spec, ready)  # what fits already is checked by the API, when it is sent
-        if len(ready) == 0:
-            return torch.zeros(0, self.spec.way, device=images.device)
-
-        def send(places: list[int], call: Call) -> Iterator[AnswerPart]:
-            for rows, scores in ask_on_wire(self.api, ready if len(places) == len(ready) else ready[places], call):
-                try:
-                    answers = scores if self._checked else check_answer(self.spec, scores, len(rows))
-                except BadAnswer:
-                    call.waste(rows)
-                    raise
-                yield rows, answers
-
-        answers = self.ledger.answers(self.spec, fingerprints(self.spec, ready), send)
-        return torch.from_numpy(answers).to(images.device)
-
-    def rest(self) -> None:
-        """Close the ledger's file until the next query."""
-        self.ledger.rest()
-
-    def known(self, images: Tensor) -> tuple[list[int], Tensor]:
-        """The m of `images` that are on file, and their class probabilities (m, k); nothing is asked."""
-        keys = fingerprints(self.spec, prepare(self.spec, images))
-        found = self.ledger.known(self.spec, keys)
-        rows = [row for row, key in enumerate(keys) if key in found]
-        answers = np.array([found[keys[row]] for row in rows], np.float32).reshape(-1, self.spec.way)
-        return rows, torch.from_numpy(answers)
-
-
-COLUMNS = ("queries", "unusable", "in_doubt", "saved")
-"""what is told of every API: answers kept; paid for nothing; perhaps paid for nothing; not paid for again"""
-
-
-def ledger_path(run: Path, name: str) -> Path:
-    """The file of an API's ledger in a run folder."""
-    return run / "ledger" / f"{quote(name, safe='')}.sqlite"
-
-
-def spending(run: str | Path) -> dict[str, Any]:
-    """What a run has spent so far: each of `COLUMNS`, in all and, under "apis", by name."""
-    run = Path(run)
-    folder = run / "ledger"
-    if not folder.is_dir() and not (run / "config.toml").is_file():
-        raise ArtifactError(f"{run} is no run folder: it has neither ledger/ nor config.toml; name one of dfml")
-    apis = {}
-    for path in sorted(folder.glob("*.sqlite")):
-        facts = read_only(path)
-        apis[facts.name or unquote(path.stem)] = {
-            "queries": facts.paid,
-            "unusable": facts.unusable,
-            "in_doubt": facts.in_doubt,
-            "saved": facts.saved,
-        }
-    return {what: sum(api[what] for api in apis.values()) for what in COLUMNS} | {"apis": apis}
-
-
-def _checked(budget: int) -> int:
-    if budget < 0:
-        raise ConfigError(f"a budget is a number of queries, 0 or more, not {budget}")
-    return budget
+            self.shared.release(self.path, count)

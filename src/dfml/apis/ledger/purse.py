@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dfml.apis.ledger.ledger import Metered
+from dfml.apis.ledger.metered import Metered
 from dfml.events import Spent
 
 
