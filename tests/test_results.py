@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from dfml.apis.blackbox import ApiSpec
 from dfml.cli import parser
+from dfml.config import override
+from dfml.methods import find_method
+from dfml.recovery.inversion import EFFICIENT
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -72,6 +76,21 @@ def test_a_number_in_a_sentence_is_that_of_the_files(one_row):
     assert prose.quoted(said) == said.replace("-->3<!--", "-->10.0<!--")
     with pytest.raises(LookupError, match="0 results of 'chorus' at 5 shots under finetune"):
         prose.quoted('<!-- n .1f ss("chorus", 5) -->50.0<!-- end -->')
+
+
+def test_the_price_expected_of_recovery_is_the_one_measured():
+    endpoints = json.loads((RESULTS / "reach" / "reach.json").read_text())["endpoints"].values()
+    each = [api["queries_per_image"] for apis in endpoints for api in apis]
+    images = EFFICIENT.images_per_class * 5
+    assert EFFICIENT.expected_queries(5) / images == pytest.approx(sum(each) / len(each), rel=0.02)
+
+    # Whole runs with boundary sets among theirs: 10 visits, as results/accuracy/make.sh has it.
+    spent = [run["queries"] for run in json.loads((RESULTS / "accuracy" / "bidf-mkd-10-queries.json").read_text())]
+    apis = [ApiSpec(name=str(number), classes=tuple("abcde"), image=(3, 32, 32)) for number in range(10)]
+    method = find_method("bidf-mkd")
+    config = override(method.PRESETS["default"], ["schedule.visits=10"])
+    planned = method.plan(config, apis, budget=None, budget_per_api=None)
+    assert sum(method.expected(planned, apis)) == pytest.approx(sum(spent) / len(spent), rel=0.05)
 
 
 def test_no_result_lies_loose():
