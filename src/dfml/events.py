@@ -90,7 +90,7 @@ class Spent(Event):
     kept: ClassVar[bool] = False
     queries: int
     usd: float | None
-    """of the queries whose price is known; None where none is"""
+    """of all answers whose price is known, unusable ones among them; None where none is known"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from dfml.files import load_tensors, save_tensors
 from dfml.nets import NetSpec
 from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.functional import Net, Params
+from dfml.notebook import facts_table
 
 if TYPE_CHECKING:
     from dfml.adaptation.classifier import FewShotClassifier
@@ -47,6 +48,17 @@ class Initialisation:
     def caveat(self) -> str | None:
         """What has to stand beside any figure about this initialisation, if it is not data-free."""
         return caveat(self.provenance)
+
+    def _repr_html_(self) -> str:
+        """How it looks in a notebook."""
+        told, net = self.provenance, self.net
+        facts = {
+            "network": f"{net.arch}, {net.channels} x {net.size} x {net.size} pixels",
+            "taught by": f"{told.get('method', 'nobody')}, {int(told.get('queries', 0)):,} answers of "
+            f"{len(told.get('apis', ())):,} APIs",
+            "data": self.caveat or "data-free: it saw no image but those it made itself",
+        }
+        return facts_table("Initialisation", facts)
 
     def save(self, path: str | Path) -> None:
         """Write one safetensors file."""

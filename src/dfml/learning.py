@@ -17,6 +17,7 @@ import dfml
 from dfml.apis.blackbox import ApiSpec, BlackBox, reach, release
 from dfml.apis.ledger import Budget, Ledger, Metered, Purse, ledger_path, spending
 from dfml.apis.loading import load_apis, load_white_boxes
+from dfml.cards import Teacher, run_card, write_card
 from dfml.config import from_mapping, override, to_mapping
 from dfml.engine.choice import open_engine
 from dfml.errors import ApiError, ConfigError, Unreachable, nearest
@@ -25,6 +26,7 @@ from dfml.hardware import Precision, find_hardware
 from dfml.initialisation import Initialisation
 from dfml.methods import Method, Workplace, find_method
 from dfml.methods.estimate import estimate
+from dfml.notebook import progress_here
 from dfml.pictures import digest, own_pictures
 from dfml.runs import BUDGETS, RunFolder, read_config, start_again
 from dfml.runtime import keep_freed_memory, peak_memory_mb
@@ -50,7 +52,7 @@ def learn(
     images: Any = None,
     forgive_doubt: bool = False,
     exact_answers: bool = False,
-    on_event: Callable[[Event], Any] = lambda event: None,
+    on_event: Callable[[Event], Any] | None = None,
 ) -> Initialisation:
     """Learn an initialisation from `apis`: a manifest, a zoo folder, or anything callable behind the seam.
 
@@ -67,7 +69,10 @@ def learn(
 
     `images` are unlabelled pictures of one's own, uint8 (n, c, h, w) or (n, h, w, c), asked about in their order before
     any that are drawn. What comes out is then not data-free, and says so.
+
+    `on_event` is told what happens (`dfml.events`). Without one a notebook draws it; elsewhere nothing is shown.
     """
+    tell = on_event or progress_here() or (lambda event: None)
     keep_freed_memory()
     settings = list(settings)
     hardware = find_hardware(device, precision)
@@ -116,8 +121,8 @@ def learn(
                 short.update(got=event.got, planned=event.planned, what=event.what, reason=event.reason)
             run.write(event)
             if isinstance(event, Step | Visited) and event.api:
-                on_event(purse.look(event.api))
-            on_event(event)
+                tell(purse.look(event.api))
+            tell(event)
 
         emit(estimate(chosen, config, specs, budget=budget, budget_per_api=budget_per_api))
         shared = None if budget is None else Budget(budget)
@@ -152,9 +157,16 @@ def learn(
             provenance["short"] = short
         initialisation = replace(learned, provenance=json.loads(json.dumps(provenance)))
         initialisation.save(run.initialisation)
+        write_card(run.path, run_card(initialisation.provenance, [_teacher(api) for api in metered]))
         seconds = round(time.monotonic() - started, 1)
         emit(LearningFinished(queries=place.queries, seconds=seconds, peak_memory_mb=peak_memory_mb()))
         return initialisation
+
+
+def _teacher(api: Metered) -> Teacher:
+    spec, asked = api.spec, api.ledger.queries + api.ledger.unusable
+    usd = None if spec.terms.price is None else asked * spec.terms.price / 1000
+    return Teacher(spec.name, spec.way, api.ledger.queries, usd)
 
 
 def settings_from(path: Path) -> list[str]:

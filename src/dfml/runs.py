@@ -7,6 +7,7 @@ run/config.toml          method, settings, APIs, seed, budget
     tensorboard/         the curves, where that was asked for
     checkpoint.safetensors
     init.safetensors     the product
+    README.md            its model card
 """
 
 import fcntl

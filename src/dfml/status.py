@@ -89,9 +89,14 @@ class LearningStatus:
     @property
     def text(self) -> str:
         """One line: what is done, and what is spent."""
+        now = f"learning: {self.what}" if self.what else "learning"
+        return f"{now}; {self.spent}" if self.spent else now
+
+    @property
+    def spent(self) -> str:
+        """Queries and money so far; nothing where nothing was asked."""
         of = "" if self.budget is None else f" of {self.budget:,}"
-        spent = [f"{self.queries:,}{of} queries{money(self.usd, ' for ')}"] if self.queries else []
-        return "; ".join([f"learning: {self.what}" if self.what else "learning", *spent])
+        return f"{self.queries:,}{of} queries{money(self.usd, ' for ')}" if self.queries else ""
 
     def _step(self, event: Step) -> None:
         self.stage = Stage(event.stage, event.done, event.total)

@@ -32,12 +32,14 @@ from dfml.adaptation.student import SUPPORT_WEIGHT, FrozenClassifier, adapt_stud
 from dfml.apis.blackbox import BlackBox, fit_to, release
 from dfml.apis.ledger import Metered
 from dfml.apis.manifest import read_manifest
+from dfml.cards import classifier_card, write_card
 from dfml.errors import ConfigError, nearest
 from dfml.hardware import find_hardware
-from dfml.initialisation import Initialisation
+from dfml.initialisation import Initialisation, caveat
 from dfml.nets import NetSpec
 from dfml.nets.export import export_onnx
 from dfml.nets.functional import MEAN, STD, normalise
+from dfml.notebook import facts_table
 
 AUTO_WORTH = 0.4
 """`ask="auto"` sends a query where it is worth more than this; see `answer_features.worth_asking`"""
@@ -106,6 +108,7 @@ class FewShotClassifier(Estimator):
         self._student: FrozenClassifier | None = None
         self._support: SupportAnswers | None = None
         self._metered: list[Metered] | None = None
+        self._provenance: dict[str, Any] | None = None
         self.failures_: dict[str, str] = {}
         """APIs that could not be asked about the support set, and why"""
         shapes = list[tuple[int, int, int]]()
@@ -114,7 +117,7 @@ class FewShotClassifier(Estimator):
             init = self._loaded()
             shape = (init.net.channels, init.net.size, init.net.size)
             small = fit_to(as_floats(x), shape)
-            self._student = self._adapted(init, small, y)
+            self._student, self._provenance = self._adapted(init, small, y), dict(init.provenance)
             shapes.append(shape)
             if self.apis is not None:  # `with_student` needs it later
                 self._support_set = small.mul(255).round().to(torch.uint8), y
@@ -137,6 +140,7 @@ class FewShotClassifier(Estimator):
         images, labels = self._support_set
         self.initialisation = initialisation
         self._student = self._adapted(initialisation, as_floats(images), labels)
+        self._provenance = dict(initialisation.provenance)
         return self
 
     def predict_proba(self, images: Any) -> np.ndarray[Any, Any]:
@@ -234,11 +238,24 @@ class FewShotClassifier(Estimator):
         """The size and channels that the student's images are brought to."""
         return self._offline().spec
 
+    def _repr_html_(self) -> str:
+        """How it looks in a notebook."""
+        if not self.__sklearn_is_fitted__():
+            return facts_table("FewShotClassifier", {"state": "not fitted yet"})
+        names = [str(name) for name in self.classes_]
+        facts = {
+            "classes": f"{len(names):,}: {', '.join(names)}",
+            "network": "none: its APIs are all there is" if self._student is None else self._student.spec.arch,
+            "taught": caveat(self._provenance or {}) or ("data-free" if self._provenance else "not on file"),
+            "asks": f"{len(self.api_weights_):,} APIs, ask={self.ask!r}" if self.api_weights_ else "nobody",
+        }
+        return facts_table("FewShotClassifier", facts)
+
     def save(self, folder: str | Path) -> Path | None:
         """Write `classifier.safetensors` and, where there is a student and the package onnx, `model.onnx`: its path.
 
-        A live classifier's ledgers go along, into `folder`/ledger, and so do its initialisation and, at the network's
-        size, its support set: `dfml refine` needs them.
+        A model card, README.md, stands beside them. A live classifier's ledgers go along, into `folder`/ledger, and so
+        do its initialisation and, at the network's size, its support set: `dfml refine` needs them.
         """
         self._check_fitted()
         folder = Path(folder)
@@ -254,8 +271,11 @@ class FewShotClassifier(Estimator):
             student=self._student,
             support=self._support,
             manifest=str(Path(self.apis).resolve()) if isinstance(self.apis, str | Path) else None,
+            provenance=self._provenance,
             support_set=self._support_set,
         ).write(folder)
+        asks = () if self._support is None else self._support.names
+        write_card(folder, classifier_card(self.classes_.tolist(), self._provenance, asks=asks))
         if self._student is None or find_spec("onnx") is None:
             return None
         self.export_onnx(folder / "model.onnx")
@@ -295,7 +315,7 @@ class FewShotClassifier(Estimator):
         classifier.classes_, classifier.failures_ = np.asarray(saved.classes), {}
         classifier._shape, classifier._support, classifier._metered = saved.shape, saved.support, None
         classifier._student = None if saved.student is None else saved.student.to(find_hardware(device).device)
-        classifier._support_set = saved.support_set
+        classifier._support_set, classifier._provenance = saved.support_set, saved.provenance
         if saved.support_set is not None:
             classifier.initialisation = folder / "init.safetensors"
         return classifier

@@ -29,12 +29,16 @@ class SavedClassifier:
     """what its APIs said about the support set"""
     manifest: str | None
     """where its APIs are described"""
+    provenance: dict[str, Any] | None
+    """how its network was taught; None where there is none, or nobody knows"""
     support_set: tuple[Tensor, Tensor] | None
     """uint8 images (n, c, s, s) at the student's size, and labels (n,)"""
 
     def write(self, folder: Path) -> None:
         tensors: dict[str, Tensor] = {}
         about: dict[str, Any] = {"classes": self.classes, "settings": self.settings, "shape": list(self.shape)}
+        if self.provenance is not None:
+            about["provenance"] = self.provenance
         if self.student is not None:
             about["net"] = asdict(self.student.spec)
             tensors |= {f"student.{name}": tensor for name, tensor in self.student.state_dict().items()}
@@ -66,6 +70,7 @@ class SavedClassifier:
             student=student,
             support=support,
             manifest=None if told is None else told.get("manifest"),
+            provenance=about.get("provenance"),
             support_set=kept,
         )
 

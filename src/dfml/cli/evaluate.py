@@ -89,6 +89,10 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.json:
         Path(args.json).write_text(text + "\n")
+        if args.run_folder.is_dir() and Path(args.json).resolve().parent == args.run_folder.resolve():
+            from dfml.report.card import refresh_card
+
+            refresh_card(args.run_folder)
     if "caveat" in results[0]:
         console.print(results[0]["caveat"])
     if args.ask is not None:

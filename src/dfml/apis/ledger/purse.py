@@ -11,21 +11,24 @@ class Purse:
 
     def __init__(self, apis: Sequence[Metered] = ()) -> None:
         self._apis: dict[str, Metered] = {}
-        self._queries: dict[str, int] = {}
+        self._queries: dict[str, int] = {}  # answers that are kept
+        self._paid: dict[str, int] = {}  # and those that could not be used
         for api in apis:
             self.add(api)
 
     def add(self, api: Metered) -> None:
         """One more, with what it was paid for before."""
         self._apis[api.spec.name] = api
-        self._queries[api.spec.name] = api.ledger.queries
+        self.look(api.spec.name)
 
     def look(self, *names: str) -> Spent:
         """What is spent by now, if only these APIs were asked since."""
         for name in names:
-            self._queries[name] = self._apis[name].ledger.queries
+            ledger = self._apis[name].ledger
+            self._queries[name] = ledger.queries
+            self._paid[name] = ledger.queries + ledger.unusable
         priced = [
-            self._queries[name] * api.spec.terms.price / 1000
+            self._paid[name] * api.spec.terms.price / 1000
             for name, api in self._apis.items()
             if api.spec.terms.price is not None
         ]
