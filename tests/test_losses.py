@@ -81,11 +81,21 @@ def test_boundary_pays_for_disagreement_only_where_the_indicator_holds():
     torch.testing.assert_close(boundary(probs, targets, logits, agree, weight=0.3), expected)
 
 
-def test_boundary_is_finite_whatever_zeros_either_side_holds():
+def test_by_the_letter_of_the_equation_the_student_comes_first():
+    logits, probs = random_pair()
+    targets, agree = torch.randint(5, (64,), generator=stream(3)), torch.rand(64, generator=stream(4)) < 0.5
+    divergence = kl_divergence(Categorical(logits=logits), Categorical(probs=probs))
+    expected = target_nll(probs, targets, floor=1e-12) - 0.3 * agree * divergence
+    values = boundary(probs, targets, logits, agree, weight=0.3, first="student", floor=1e-12)
+    torch.testing.assert_close(values, expected)
+
+
+@pytest.mark.parametrize("first", ["api", "student"])
+def test_boundary_is_finite_whatever_zeros_either_side_holds(first):
     probs = torch.eye(4)
     logits = 1e3 * torch.eye(4)[[1, 0, 2, 3]]  # a softmax of this is exactly one-hot in float32
     assert set(logits.softmax(1).flatten().tolist()) == {0.0, 1.0}
-    values = boundary(probs, torch.tensor([0, 0, 0, 3]), logits, torch.ones(4, dtype=torch.bool))
+    values = boundary(probs, torch.tensor([0, 0, 0, 3]), logits, torch.ones(4, dtype=torch.bool), first=first)
     assert values.isfinite().all()
     assert values[3].item() == pytest.approx(0, abs=1e-6)
 

@@ -1,8 +1,13 @@
 """What is minimised. Arguments are named by their unit: an API speaks probabilities, our own networks speak logits."""
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+First = Literal["api", "student"]
+"""of whose probabilities a KL is the mean: KL(API || student), or KL(student || API)"""
 
 
 def distillation_kl(student_logits: Tensor, teacher_probs: Tensor) -> Tensor:
@@ -37,18 +42,31 @@ def target_nll(probs: Tensor, targets: Tensor, *, floor: float = 1e-6) -> Tensor
     return (held - p) / floor - held.log()
 
 
-def boundary(probs: Tensor, targets: Tensor, student_logits: Tensor, agree: Tensor, *, weight: float = 1.0) -> Tensor:
+def boundary(
+    probs: Tensor,
+    targets: Tensor,
+    student_logits: Tensor,
+    agree: Tensor,
+    *,
+    weight: float = 1.0,
+    first: First = "api",
+    floor: float = 1e-6,
+) -> Tensor:
     """The boundary objective of each image (eq:adaptive): images the API is sure of and the student is not.
 
         -log A(x)_y - weight * agree(x) * KL(A(x) || F(x))
 
     `probs` (n, k) are the API's at the probe and `student_logits` (n, k) the student's at the same probe, while `agree`
     (n,) bool, "API and student name the same class", is held at the image the probes surround: an indicator that could
-    flip from probe to probe would turn a finite difference into a spike. The paper leaves the direction of its KL open;
-    the API comes first here, as in `distillation_kl`. Finite whatever zeros either side holds.
+    flip from probe to probe would turn a finite difference into a spike. The API comes first, as in `distillation_kl`,
+    or, by the letter of the equation, the student. Finite whatever zeros either side holds.
     """
-    divergence = F.kl_div(student_logits.log_softmax(-1), probs, reduction="none").sum(1)
-    return target_nll(probs, targets) - weight * torch.where(agree, divergence, torch.zeros_like(divergence))
+    if first == "api":
+        apart = divergence(student_logits, probs)
+    else:
+        apart = divergence(probs.clamp_min(floor).log(), student_logits.softmax(-1))
+    nll = target_nll(probs, targets, floor=floor)
+    return nll - weight * torch.where(agree, apart, torch.zeros_like(apart))
 
 
 def divergence(student_logits: Tensor, teacher_probs: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 
 from dfml.bench.catalogue import TABLES, make_table
 from dfml.bench.published import published
-from dfml.bench.scales import LAPTOP, PAPER, SCALES, SMOKE
+from dfml.bench.scales import LAPTOP, PAPER, SCALES, SMOKE, WORKSTATION
 from dfml.bench.tables import ROWS
 from dfml.errors import ConfigError
 
@@ -16,7 +16,7 @@ def test_every_table_can_be_planned_at_every_scale(name, scale):
     assert table.cells
     assert len({cell.stem for cell in table.cells}) == len(table.cells), "different cells, different names"
     for cell in table.cells:
-        assert cell.preset is None or scale is PAPER
+        assert cell.preset is None or scale in (WORKSTATION, PAPER)
 
 
 def test_tables_share_their_cells():
@@ -70,6 +70,20 @@ def test_the_main_table_has_every_row_and_each_seed():
     assert [row.cell.row for row in table.rows] == list(ROWS)
     assert [len(row.cells) for row in table.rows] == [3, 1, 3, 3, 3, 3, 3, 3, 1, 3]
     assert {cell.evaluation.tasks for cell in table.cells} == {LAPTOP.tasks}
+
+
+def test_the_papers_columns_replay_as_many_shots_as_they_are_tested_with():
+    cells = make_table("tab:ss", PAPER, seeds=1, rows=["bidf-mkd", "random"]).cells
+    told = [(cell.row, cell.evaluation.shots, [s for s in cell.settings if "shot" in s]) for cell in cells]
+    assert told == [
+        ("random", (1, 5), []),
+        ("bidf-mkd", (1,), ["replay.shot=1"]),
+        ("bidf-mkd", (5,), ["replay.shot=5"]),
+    ]
+    assert len({cell.run_name for cell in cells}) == 3
+    assert [cell.evaluation.shots for cell in make_table("tab:ss", LAPTOP, seeds=1, rows=["bidf-mkd"]).cells] == [
+        (1, 5)
+    ]
 
 
 def test_rows_can_be_chosen_and_unknown_ones_are_named():

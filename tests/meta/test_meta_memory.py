@@ -98,6 +98,21 @@ def test_support_and_query_are_disjoint_and_labels_mean_their_classes():
             assert episode.classes[label] == f"one/{'abc'[image // 9]}"
 
 
+def test_with_roles_support_comes_from_support_sets_and_queries_from_query_sets():
+    memory = TaskMemory(roles=True)
+    memory.add(recovered("one", "ab", 10), "support")
+    assert not memory.ready(SPEC)
+    memory.add(recovered("one", "ab", 50), "query")
+    memory.add(recovered("two", "ab", 90), "query")
+    assert memory.ready(SPEC)
+    for seed in range(20):
+        episode = memory.sample(SPEC, stream(seed))
+        assert levels(episode.support) == [10, 11]
+        assert levels(episode.query) == [50, 51]
+    with pytest.raises(ConfigError, match="2 classes with 1 support and 2 query images or more, and a task needs 3"):
+        memory.sample(EpisodeSpec(way=3, shot=1, query=2), stream(0))
+
+
 def test_label_spaces_are_resampled_across_apis():
     memory = TaskMemory()
     memory.add(recovered("one", "ab", 10))

@@ -143,7 +143,7 @@ def test_the_length_follows_from_the_budget(apis):
     per_set = PAPER.recovery.queries(3)
     specs = [api.spec for api in apis]
     planned = plan(PAPER, specs, budget=None, budget_per_api=None)
-    assert (planned.schedule.iterations, planned.schedule.visits) == (60_000, 2_000)
+    assert (planned.schedule.iterations, planned.schedule.visits) == (60_000, 300)
     open_end = plan(type(PAPER)(recovery=PAPER.recovery), specs, budget=10 * per_set, budget_per_api=None)
     assert open_end.schedule.visits == 5
 
@@ -156,13 +156,19 @@ def test_the_released_schedule_visits_when_replay_stops_improving(apis, small, t
     for event in log:  # the rule, told independently of the code
         assert (event["event"] == "Visited") == due
         if event["event"] == "Visited":
-            since = 0
+            best, since = 0.0, 0
         elif event["accuracy"] > best:
             best, since = event["accuracy"], 0
         else:
             since += 1
         due = since >= 2
     assert RELEASED.schedule.plateau == 200
+
+
+def test_the_students_statistics_may_be_those_of_each_batch(apis, small, tmp_path):
+    settings = [*small, "schedule.visits=1", "schedule.iterations=1"]
+    frozen = learn(apis, tmp_path / "frozen", settings=settings)
+    assert not same(frozen, learn(apis, tmp_path / "batch", settings=[*settings, "distil.statistics=batch"]))
 
 
 def test_the_run_folder_keeps_another_config_out(apis, small, tmp_path):

@@ -168,7 +168,7 @@ def test_on_a_grid_the_step_that_was_taken_is_the_direction(name, rng):
 @pytest.mark.parametrize("levels", [None, 256])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_white_and_black_pixels_have_their_whole_gradient(name, levels, rng):
-    """Half of all steps would leave [0, 1] there and are cut off; of a linear f the mean estimate is its slope still."""
+    """Half of all steps would leave [0, 1] there and are cut off; of a linear f the mean estimate is its slope."""
     trials, q = 20_000, 4
     black_and_white = torch.tensor([0.0, 1.0, 0.2, 1.0], dtype=torch.float64).expand(1, *SHAPE)
     slope = slopes(rng, 1)

@@ -154,23 +154,47 @@ def line(offset, steepness=8.0):
     return logits
 
 
-def test_boundary_sets_land_between_the_two_boundaries_and_plain_ones_do_not():
-    """API boundary a + b = 1, student boundary a + b = 1.4. Images that the API calls 1 and the student calls 0 lie
-    between them; plain recovery goes on, to where both are sure."""
-    spec = ApiSpec(name="line", classes=("below", "above"), image=(1, 4, 4))
-    api = FunctionApi(lambda x: line(1.0)(torch.from_numpy(x)).softmax(1).numpy(), spec)
+LINE = ApiSpec(name="line", classes=("below", "above"), image=(1, 4, 4))
+API_AT, STUDENT_AT = 1.0, 1.4
+"""where the boundaries are. Images that the API calls above and the student below lie between them"""
+
+
+def recovered_above(student, **changes):
+    """a + b of the images recovered for `above`, and the objective of each as eq:adaptive writes it."""
     config = RecoveryConfig(
         images_per_class=8, steps=60, directions=8, radius=0.05, lr=0.02, estimator="subspace", resolution=2,
-        boundary=1.0, latent=16, filters=8,
+        boundary=1.0, latent=16, filters=8, **changes,
     )  # fmt: skip
+    api = FunctionApi(lambda x: line(API_AT)(torch.from_numpy(x)).softmax(1).numpy(), LINE)
+    found = invert(api, config, rng=stream(0), student=student)
+    return (found.images[..., :2].mean((1, 2, 3)) + found.images[..., 2:].mean((1, 2, 3)))[found.targets == 1]
 
-    def sums(found):
-        return (found.images[..., :2].mean((1, 2, 3)) + found.images[..., 2:].mean((1, 2, 3)))[found.targets == 1]
 
-    plain = sums(invert(api, config, rng=stream(0)))
-    near = sums(invert(api, config, rng=stream(0), student=line(1.4)))
-    assert (plain > 1.4).all()
-    assert ((near > 1.0) & (near < 1.4)).all()
+def eq_adaptive(place):
+    """CE - [same side] KL, for the target `above`, of images with a + b = `place`."""
+    p, own = (torch.sigmoid(8 * (place - offset)) for offset in (API_AT, STUDENT_AT))
+    divergence = p * (p / own).log() + (1 - p) * ((1 - p) / (1 - own)).log()
+    same_side = (place > API_AT) == (place > STUDENT_AT)
+    return -p.log() - same_side * divergence
+
+
+def test_plain_recovery_goes_to_where_both_are_sure():
+    assert (recovered_above(None) > STUDENT_AT + 0.1).all()
+
+
+def test_boundary_sets_land_where_the_equation_is_smallest():
+    """That is right behind the student's boundary: where it is crossed, the indicator turns the reward for KL on."""
+    places = torch.linspace(API_AT, 2, 1001)
+    smallest = places[eq_adaptive(places).argmin()].item()
+    assert smallest == pytest.approx(STUDENT_AT, abs=0.01)
+    near = recovered_above(line(STUDENT_AT), prefer_between=False)
+    assert ((near - smallest).abs() < 0.05).all()
+    assert (eq_adaptive(near) < eq_adaptive(recovered_above(None)) - 0.1).all()
+
+
+def test_boundary_sets_lie_between_the_boundaries_where_that_is_preferred():
+    between = recovered_above(line(STUDENT_AT), prefer_between=True)
+    assert ((between > API_AT) & (between < STUDENT_AT)).all()
 
 
 @pytest.mark.parametrize(

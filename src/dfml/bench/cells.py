@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dfml.adaptation.heads import Head
@@ -56,6 +56,12 @@ class Cell:
     measure: Measure = "accuracy"
     evaluation: Evaluation = Evaluation()
     seed: int = 0
+
+    def for_shot(self, shot: int) -> "Cell":
+        """The same for tasks of `shot` shots alone, in replay as in the test."""
+        kept = [setting for setting in self.settings if not setting.startswith("replay.shot=")]
+        evaluation = replace(self.evaluation, shots=(shot,))
+        return replace(self, settings=(*kept, f"replay.shot={shot}"), evaluation=evaluation)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from dfml.zoo.building import Scenario, ZooConfig
 
 SEEDLESS = ("best-api", "api-features", "zoo")
 """they learn nothing, so there is no network to size, and one seed is all there is"""
+REPLAYING = ("bidf-mkd", "white-box")
+"""methods that learn from tasks of so many shots"""
 LABELS = {
     "random": "Random",
     "best-api": "Best-API",
@@ -48,15 +50,18 @@ class Row:
     cell: Cell
     label: str
     seeds: int
+    matched: bool = False
+    """one cell a shot, too"""
     series: str = ""
     x: float | None = None
     published: Sequence[dict[str, float]] = ()
 
     @property
     def cells(self) -> list[Cell]:
-        """One a seed."""
+        """One a seed, and where shots are `matched` one a seed and shot."""
         count = 1 if self.cell.method in SEEDLESS else self.seeds
-        return [replace(self.cell, seed=seed) for seed in range(count)]
+        cells = [replace(self.cell, seed=seed) for seed in range(count)]
+        return [cell.for_shot(shot) for cell in cells for shot in cell.evaluation.shots] if self.matched else cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +174,10 @@ class Maker:
         seeds = self.seeds or (self.scale.seeds if full else self.scale.lesser_seeds)
         table, key = source or (self.table, name)
         found = published(table, self.dataset, key)
-        return Row(cell=cell, label=label or (LABELS | RELATIVES)[name], seeds=seeds, published=found, **more)
+        matched = self.scale.matched_shots and method in REPLAYING and measure == "accuracy"
+        return Row(
+            cell=cell, label=label or (LABELS | RELATIVES)[name], seeds=seeds, matched=matched, published=found, **more
+        )
 
     def _size(self, method: str) -> tuple[str, ...]:
         """The side of the meta model's images, where they are not to be as large as the data set's."""

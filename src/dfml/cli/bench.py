@@ -18,7 +18,7 @@ def add(verbs: Any) -> None:
         "table", metavar="TABLE|real|show", help="tab:ss, tab:ablation, fig:apinum, queries, ..., real, or show"
     )
     bench.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="show: the folder of results")
-    bench.add_argument("--scale", default="smoke", choices=("smoke", "laptop", "paper"))
+    bench.add_argument("--scale", default="smoke", choices=("smoke", "laptop", "workstation", "paper"))
     bench.add_argument("--dataset", help="glyphs, cifar-fs, mini-imagenet or cub (default: the scale's)")
     bench.add_argument("--data", type=Path, metavar="DIR", help="where the data set lies; for tab:mh all three")
     bench.add_argument("--seeds", type=int, help="seeds of every row (default: the scale's)")

@@ -27,6 +27,7 @@ def add(verbs: Any) -> None:
     build.add_argument("--arch", default="conv4", choices=("conv4", "resnet10", "resnet18"))
     build.add_argument("--width", type=int, default=0, help="filters of the first layer (default: the paper's)")
     build.add_argument("--epochs", type=int, default=10, help="fewer make weak APIs")
+    build.add_argument("--optimiser", choices=("adam", "sgd"), help="default: Adam for Conv4, SGD for ResNets")
     build.add_argument("--images-per-class", type=int, help="fewer make weak APIs")
     build.add_argument("--seed", type=int, default=0)
     build.add_argument("--workers", type=int, help="APIs trained at once (default: one a core)")
@@ -47,7 +48,7 @@ def run_build(args: argparse.Namespace) -> None:
     from dfml.engine.choice import open_engine
     from dfml.zoo.building import ZooConfig
 
-    names = ("scenario", "dataset", "apis", "way", "arch", "width", "epochs", "images_per_class", "seed")
+    names = ("scenario", "dataset", "apis", "way", "arch", "width", "epochs", "optimiser", "images_per_class", "seed")
     config = from_mapping(ZooConfig, {name: getattr(args, name) for name in names}, where="dfml zoo build")
     hardware = chosen_hardware(args)
     with open_engine(args.engine, args.address) as engine:

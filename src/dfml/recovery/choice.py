@@ -10,7 +10,7 @@ from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.recovery.extraction import extract
 from dfml.recovery.inversion import OnStep, RecoveryConfig, invert
-from dfml.recovery.objectives import RecoveryObjective, StudentLogits
+from dfml.recovery.objectives import StudentLogits
 from dfml.recovery.recovered import ClassKey, RecoveredSet
 
 
@@ -91,8 +91,7 @@ def best_of(
     chosen, targets = [], []
     for target in range(api.spec.way):
         wanted = torch.full((len(images),), target, device=images.device)
-        objective = RecoveryObjective(api, wanted, student=student, weight=config.boundary)
-        value = objective.values(probs, images, agree)
+        value = config.objective(api, wanted, student).values(probs, images, agree)
         chosen.append(value.argsort(stable=True)[: config.images_per_class])
         targets.append(wanted[: config.images_per_class])
     rows = torch.cat(chosen)

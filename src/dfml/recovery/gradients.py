@@ -5,9 +5,9 @@ for itself. With d = c h w and steps s_i of length mu, every estimator that aver
 
     g(x) = d/(q mu^2) sum_i [f(x + s_i) - f(x)] s_i
 
-which is eq:estimation. No endpoint takes a pixel below 0 or above 1, and one that takes 8-bit images rounds it: of a
-step only a part arrives. That part is measured from x + s_i as it arrived, and since f is asked for there, the sum says
-r_j g_j of pixel j, r_j the share of a random step that arrives (`arriving`): a half at a white pixel. It is divided by it.
+which is eq:estimation. No endpoint takes a pixel below 0 or above 1, and one that takes 8-bit images rounds it, so f is
+asked for where a step arrived. Of a linear f the sum is then r_j g_j at pixel j, with r_j the share of a random step
+that arrives there (`arriving`), a half at white and black; it is divided by that.
 
 Directions are drawn one after another and answers summed one after another, so neither memory nor the result depends on
 how many of them share a call.
@@ -168,7 +168,7 @@ def _displace(x: Tensor, step: Tensor, probes: Tensor, radius: float, levels: in
 
 
 def snap(images: Tensor, levels: int | None) -> Tensor:
-    """`images`, in place, as an endpoint gets them: within [0, 1], and on `levels` values where they travel as files."""
+    """`images`, in place, as an endpoint gets them: within [0, 1], and rounded where that has `levels`."""
     images.clamp_(0, 1)
     return images if levels is None else images.mul_(levels - 1).round_().div_(levels - 1)
 

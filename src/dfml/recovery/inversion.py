@@ -11,6 +11,7 @@ from torch import Tensor
 from dfml.apis.blackbox import BlackBox
 from dfml.errors import ConfigError
 from dfml.images.generator import Generator
+from dfml.losses import First
 from dfml.recovery.extraction import ExtractionConfig
 from dfml.recovery.gradients import Estimator, GradientEstimate, antithetic, snap, sphere
 from dfml.recovery.objectives import Anchor, RecoveryObjective, StudentLogits
@@ -66,6 +67,12 @@ class RecoveryConfig:
     """frequencies a side of the probes of "subspace", which then lie in channels * resolution^2 dimensions"""
     boundary: float = 1.0
     """weight of the student's disagreement in a boundary set (lambda of eq:adaptive)"""
+    first: First = "api"
+    """whose probabilities the KL of a boundary set averages over; by the letter of eq:adaptive the student's"""
+    prefer_between: bool = True
+    """of a boundary image's iterates keep one between the two boundaries before any of a smaller objective"""
+    floor: float = 1e-6
+    """probability below which the cross-entropy of an answer goes on as a straight line"""
     latent: int = 256
     """length of a latent vector"""
     filters: int = 64
@@ -90,6 +97,7 @@ class RecoveryConfig:
             "resolution",
             "latent",
             "filters",
+            "floor",
         ):
             if not (value := getattr(self, name)) > 0:
                 raise ConfigError(f"recovery.{name} must be above 0, not {value}")
@@ -144,6 +152,12 @@ class RecoveryConfig:
             return 0.0 if self.strategy == "pool" else self.extraction.seconds
         return self.steps * self.images_per_class * way * IMAGE_STEP_SECONDS
 
+    def objective(self, api: BlackBox, targets: Tensor, student: StudentLogits | None) -> RecoveryObjective:
+        """What is minimised to bring images to their `targets` (n,)."""
+        return RecoveryObjective(
+            api, targets, student=student, weight=self.boundary, first=self.first, floor=self.floor
+        )
+
     @property
     def estimate(self) -> partial[GradientEstimate]:
         """The chosen estimator with its settings, to be called with what differs from step to step."""
@@ -194,8 +208,8 @@ def invert(
     generator.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # a fifth faster on the CPU
     z = torch.randn(len(targets), config.latent, generator=rng).to(device).requires_grad_()
     adam = torch.optim.Adam([z, *generator.parameters()], lr=config.lr, betas=config.betas)
-    objective = RecoveryObjective(api, targets, student=student, weight=config.boundary)
-    best = _Best(targets, (spec.image[0], side, side), spec.way)
+    objective = config.objective(api, targets, student)
+    best = _Best(targets, (spec.image[0], side, side), spec.way, prefer_between=config.prefer_between)
     queries, limit = 0, config.queries(spec.way)
     ours = torch.arange(len(targets), device=device)  # images on the way
     done = ours[:0]  # images that have arrived
@@ -235,13 +249,13 @@ def invert(
 class _Best:
     """The best iterate of every image so far, and what was said about it: that of the smallest objective.
 
-    In a boundary set one that the API gives its target and the student does not comes before all others. By value
+    With `prefer_between`, one that the API gives its target and the student does not comes before all others. By value
     alone it never would: the indicator of eq:adaptive takes its reward away the moment an image crosses the student's
     boundary, so that the smallest values lie just outside of where the text wants the images to be.
     """
 
-    def __init__(self, targets: Tensor, shape: tuple[int, int, int], way: int) -> None:
-        n, device = len(targets), targets.device
+    def __init__(self, targets: Tensor, shape: tuple[int, int, int], way: int, *, prefer_between: bool) -> None:
+        n, device, self.prefer_between = len(targets), targets.device, prefer_between
         self.targets, self.images = targets, torch.zeros(n, *shape, device=device)
         self.probs, self.value = torch.zeros(n, way, device=device), torch.full((n,), torch.inf, device=device)
         self.between = torch.zeros(n, dtype=torch.bool, device=device)
@@ -250,8 +264,10 @@ class _Best:
         between = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
         if here.agree is not None:
             between = (here.probs.argmax(1) == self.targets[rows]) & ~here.agree
-        was = self.between[rows]
-        better = (between & ~was) | ((between == was) & (here.value < self.value[rows]))
+        better = here.value < self.value[rows]
+        if self.prefer_between:
+            was = self.between[rows]
+            better = (between & ~was) | ((between == was) & better)
         rows = rows[better]
         self.images[rows], self.probs[rows] = x[better], here.probs[better]
         self.value[rows], self.between[rows] = here.value[better], between[better]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dfml.apis.blackbox import BlackBox, WhiteBox
 from dfml.errors import ConfigError
-from dfml.losses import boundary, target_nll
+from dfml.losses import First, boundary, target_nll
 
 StudentLogits = Callable[[Tensor], Tensor]
 """images (n, c, h, w) -> logits (n, k)"""
@@ -49,6 +49,8 @@ class RecoveryObjective:
     targets: Tensor  # (n,)
     student: StudentLogits | None = None
     weight: float = 1.0
+    first: First = "api"
+    floor: float = 1e-6
 
     def of(self, rows: Tensor) -> "RecoveryObjective":
         """The objective of some of the images, chosen by index or mask."""
@@ -59,8 +61,9 @@ class RecoveryObjective:
         probs = unrounded(probs, self.api.spec.decimals)
         targets = self.targets.repeat(len(images) // len(self.targets))
         if self.student is None or agree is None:
-            return target_nll(probs, targets)
-        return boundary(probs, targets, self.student(images), agree, weight=self.weight)
+            return target_nll(probs, targets, floor=self.floor)
+        logits = self.student(images)
+        return boundary(probs, targets, logits, agree, weight=self.weight, first=self.first, floor=self.floor)
 
     def at(self, x: Tensor, *, exact: bool = False) -> Anchor:
         """Ask about x (n, c, h, w) itself: n queries. `exact` asks a white box, which also gives the true gradient."""

@@ -40,6 +40,8 @@ class ZooConfig:
     width: int = 0
     """filters of the first layer; 0 takes the paper's for each architecture"""
     epochs: int = 10
+    optimiser: Literal["adam", "sgd"] | None = None
+    """of all networks: the text says Adam; None: Adam for Conv4 and SGD for ResNets, as in the released code"""
     images_per_class: int | None = None
     """use only so many images of a class, to make weak APIs on purpose"""
     seed: int = 0
@@ -153,7 +155,7 @@ def train_api(job: Job, report: Report) -> Trained:
         spec,
         train_images,
         train_labels,
-        TrainConfig(epochs=config.epochs, optimiser="adam" if job.arch == "conv4" else "sgd"),
+        TrainConfig(epochs=config.epochs, optimiser=config.optimiser or ("adam" if job.arch == "conv4" else "sgd")),
         seed=seed,
         on_epoch=lambda epoch: report(epoch / config.epochs),
         hardware=job.hardware,

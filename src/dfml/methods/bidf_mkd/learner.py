@@ -16,7 +16,7 @@ from dfml.initialisation import Initialisation
 from dfml.losses import distillation_kl, released_divergence
 from dfml.meta.adam import adam
 from dfml.meta.distil import diagnose, distillation_task, inner
-from dfml.meta.memory import TaskMemory
+from dfml.meta.memory import PARTS, Part, TaskMemory
 from dfml.meta.replay import meta_gradient
 from dfml.meta.state import LearnerState
 from dfml.meta.tasks import mean_gradient
@@ -175,7 +175,8 @@ class Learner:
         support = self._recover(api, number, "support", None)
         query, student = None, None
         if self.config.components.boundary:
-            student = _student(net, self._imitate(net, params, support), support.images)
+            frozen_student = self.config.distil.statistics == "support"
+            student = _student(net, self._imitate(net, params, support), support.images, freeze=frozen_student)
         if self._pays_for(name, number, "query", student):
             query = self._recover(api, number, "query", student)
         seen = Visited(
@@ -199,12 +200,13 @@ class Learner:
                 outer_loss=vanish.outer_loss,
                 outer_gradient=vanish.outer_gradient,
             )
-        for part, recovered in (("support", support), ("query", query)):
+        parts: tuple[tuple[Part, RecoveredSet | None], ...] = (("support", support), ("query", query))
+        for part, recovered in parts:
             if recovered is not None:
                 recovered.save(self.recovered / f"{number:05d}-{part}.safetensors")
-                self.memory.add(recovered)
+                self.memory.add(recovered, part)
         self.rota.visited(name)
-        self.plateau.since = 0
+        self.plateau.visited()
         self.state.notes["visits"].append(name)
         self.place.emit(seen)
         rest(api)
@@ -277,13 +279,16 @@ class Learner:
         """The memory as it was: every set that a completed visit recovered, in order."""
         cfg = self.config.memory
         memory = TaskMemory(
-            capacity_per_class=cfg.capacity, merge_by_name=cfg.merge_by_name, require_agreement=cfg.require_agreement
+            capacity_per_class=cfg.capacity,
+            merge_by_name=cfg.merge_by_name,
+            require_agreement=cfg.require_agreement,
+            roles=cfg.roles,
         )
         for number in range(len(self.state.notes["visits"])):
-            for part in ("support", "query"):
+            for part in PARTS:
                 path = self.recovered / f"{number:05d}-{part}.safetensors"
                 if path.exists():
-                    memory.add(RecoveredSet.load(path))
+                    memory.add(RecoveredSet.load(path), part)
         return memory
 
     def _snapshot(self) -> LearnerState:
@@ -307,8 +312,11 @@ class Learner:
         return batch_statistics(self.net.spec, self.state.params, normalise(images.to(self.device)))
 
 
-def _student(net: Net, params: Params, images: Tensor) -> Callable[[Tensor], Tensor]:
-    """theta_i as a function of one image: it keeps the support set's statistics, whatever a batch of probes holds."""
+def _student(net: Net, params: Params, images: Tensor, *, freeze: bool) -> Callable[[Tensor], Tensor]:
+    """theta_i as a function of one image, with the statistics of the support `images` for ever, or else as one of
+    batches as large as the support set, each with its own statistics."""
+    if not freeze:
+        return lambda x: torch.cat([net(params, part) for part in x.split(len(images))])
     module = frozen(net.spec, params, batch_statistics(net.spec, params, normalise(images)))
 
     def logits(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ class ScheduleConfig:
     visits_until: float = 0.5
     """visits are spread evenly over this first part of the iterations"""
     plateau: int = 0
-    """the released code's rule instead: visit when so many replays brought no new best accuracy; 0: spread evenly"""
+    """the released code's rule instead: visit when so many replays since the last visit brought no new best; 0: off"""
 
     def __post_init__(self) -> None:
         if not 0 < self.visits_until <= 1:
@@ -44,6 +44,10 @@ class Plateau:
     def saw(self, accuracy: float) -> None:
         """One more replay, with its accuracy on the training tasks."""
         self.best, self.since = (accuracy, 0) if accuracy > self.best else (self.best, self.since + 1)
+
+    def visited(self) -> None:
+        """New images: what counts is what replay makes of them."""
+        self.best, self.since = 0.0, 0
 
     @property
     def reached(self) -> bool:

@@ -31,6 +31,8 @@ class DistilConfig:
     first_order: bool = False
     divergence: Literal["kl", "released"] = "kl"
     """KL(API || student), or what the released code computes in its place"""
+    statistics: Literal["support", "batch"] = "support"
+    """BatchNorm of the student while a boundary set is recovered: the support set's statistics, or each batch's"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,8 @@ class MemoryConfig:
     """pool the classes of several APIs that bear one name"""
     require_agreement: bool = True
     """forget images that their own API does not give their class"""
+    roles: bool = False
+    """draw support images from support sets and query images from query sets, instead of both from all"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +62,18 @@ class BidfMkdConfig:
     schedule: ScheduleConfig = ScheduleConfig()
 
 
+NO_FLOOR = 1e-30
+"""a probability that no answer comes near, but whose logarithm is a number"""
 PAPER = BidfMkdConfig(
-    recovery=RecoveryConfig(),
-    schedule=ScheduleConfig(iterations=60_000, visits=2_000, visits_until=1.0),
+    recovery=RecoveryConfig(first="student", prefer_between=False, floor=NO_FLOOR),
+    memory=MemoryConfig(roles=True, require_agreement=False),
+    # As many visits as the released code's plateaus allow, 1.8 billion queries; the text gives no number.
+    schedule=ScheduleConfig(iterations=60_000, visits=300),
 )
 RELEASED = BidfMkdConfig(
     # In the code mu is added to normalised pixels, whose standard deviation is about 0.26.
-    recovery=RecoveryConfig(radius=0.0013),
-    distil=DistilConfig(divergence="released"),
+    recovery=RecoveryConfig(radius=0.0013, first="student", prefer_between=False, floor=NO_FLOOR),
+    distil=DistilConfig(divergence="released", statistics="batch"),
     memory=MemoryConfig(merge_by_name=True, require_agreement=False),
     schedule=ScheduleConfig(iterations=60_000, plateau=200),
 )

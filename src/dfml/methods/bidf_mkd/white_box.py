@@ -20,8 +20,8 @@ NEEDS_WEIGHTS, ASKS_TOGETHER = True, False
 EXACT = RecoveryConfig(estimator="exact")
 PRESETS = {
     "default": BidfMkdConfig(recovery=EXACT),
-    "paper": replace(PAPER, recovery=EXACT),
-    "released": replace(RELEASED, recovery=EXACT),
+    "paper": replace(PAPER, recovery=replace(PAPER.recovery, estimator="exact")),
+    "released": replace(RELEASED, recovery=replace(RELEASED.recovery, estimator="exact")),
 }
 
 
