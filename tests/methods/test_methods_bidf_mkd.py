@@ -213,6 +213,7 @@ def test_the_white_boxs_gradients_are_those_of_central_differences(small, tmp_pa
     assert len(boundary) == 5  # steps
     right = []
     for x, here in boundary:
+        assert here.gradient is not None
         norm = here.gradient.flatten(1).norm(dim=1)
         step = 1e-3 * here.gradient / norm.view(-1, 1, 1, 1)
         slope = (here((x + step)[None]) - here((x - step)[None]))[0] / 2e-3

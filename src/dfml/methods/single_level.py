@@ -15,7 +15,7 @@ from dfml.methods.turns import Turn, turns
 from dfml.nets.functional import Net, Params, head_for, normalise
 from dfml.nets.statistics import batch_statistics
 from dfml.recovery.choice import recover
-from dfml.recovery.inversion import AFFORDABLE, OnStep, RecoveryConfig
+from dfml.recovery.inversion import AFFORDABLE, PUBLISHED, OnStep, RecoveryConfig
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
 
@@ -43,8 +43,8 @@ STUDENT_SECONDS = 1.0
 """one core's, to become one API's likeness"""
 PRESETS = {
     "default": SingleLevelConfig(),
-    "paper": SingleLevelConfig(recovery=RecoveryConfig()),
-    "released": SingleLevelConfig(recovery=RecoveryConfig(radius=0.0013)),
+    "paper": SingleLevelConfig(recovery=PUBLISHED),
+    "released": SingleLevelConfig(recovery=replace(PUBLISHED, radius=0.0013)),
 }
 
 

@@ -41,7 +41,7 @@ OnStep = Callable[[int, float, float, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryConfig:
-    """How images are recovered from one API. Defaults are the paper's; see `queries` for what they cost."""
+    """How images are recovered from one API. The defaults cost what the paper's do; `PUBLISHED` has its very letter."""
 
     strategy: Literal["inversion", "pool", "extraction"] = "inversion"
     """the paper's generator against the API, the best of `pool` procedural images at one query each, or the best of
@@ -166,6 +166,9 @@ class RecoveryConfig:
             chosen = partial(subspace, resolution=self.resolution)
         return partial(chosen, directions=self.directions, radius=self.radius)
 
+
+PUBLISHED = RecoveryConfig(first="student", prefer_between=False, floor=1e-30)
+"""As the text has it. It knows no floor: no answer comes near this one, and its logarithm exists."""
 
 EFFICIENT = RecoveryConfig(
     steps=400,

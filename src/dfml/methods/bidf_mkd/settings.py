@@ -1,12 +1,12 @@
 """The settings of BiDf-MKD: the paper's, the released code's, and what can be afforded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dfml.meta.replay import ReplayConfig
 from dfml.methods.bidf_mkd.schedule import ScheduleConfig
 from dfml.methods.meta_model import MetaModelConfig
-from dfml.recovery.inversion import AFFORDABLE, RecoveryConfig
+from dfml.recovery.inversion import AFFORDABLE, PUBLISHED, RecoveryConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +62,15 @@ class BidfMkdConfig:
     schedule: ScheduleConfig = ScheduleConfig()
 
 
-NO_FLOOR = 1e-30
-"""a probability that no answer comes near, but whose logarithm is a number"""
 PAPER = BidfMkdConfig(
-    recovery=RecoveryConfig(first="student", prefer_between=False, floor=NO_FLOOR),
+    recovery=PUBLISHED,
     memory=MemoryConfig(roles=True, require_agreement=False),
     # As many visits as the released code's plateaus allow, 1.8 billion queries; the text gives no number.
     schedule=ScheduleConfig(iterations=60_000, visits=300),
 )
 RELEASED = BidfMkdConfig(
     # In the code mu is added to normalised pixels, whose standard deviation is about 0.26.
-    recovery=RecoveryConfig(radius=0.0013, first="student", prefer_between=False, floor=NO_FLOOR),
+    recovery=replace(PUBLISHED, radius=0.0013),
     distil=DistilConfig(divergence="released", statistics="batch"),
     memory=MemoryConfig(merge_by_name=True, require_agreement=False),
     schedule=ScheduleConfig(iterations=60_000, plateau=200),
