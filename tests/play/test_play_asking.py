@@ -2,6 +2,7 @@
 
 import json
 import threading
+from typing import Any
 
 import pytest
 import tomli_w
@@ -35,7 +36,7 @@ def manifest(tmp_path, monkeypatch):
     (tmp_path / "photos_api.py").write_text(PHOTOS)
     monkeypatch.syspath_prepend(tmp_path)
     classes = {"colours": ["crimson", "lime", "navy"], "hostile": ["a", "b", EVIL]}
-    apis = {
+    apis: dict[str, dict[str, Any]] = {
         name: {"protocol": "python", "function": f"photos_api:{name}", "classes": classes[name], "image": [3, 8, 8]}
         for name in classes
     }

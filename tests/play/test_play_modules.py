@@ -13,7 +13,7 @@ def call(browser, play):
         script = "([module, name, args]) => import(`${location.href}page/${module}`).then(m => m[name](...args))"
         return page.evaluate(script, [module, name, list(arguments)])
 
-    run.page = page
+    run.page = page  # type: ignore[attr-defined]
     yield run
     page.context.close()
 
