@@ -97,7 +97,7 @@ def test_boundary_is_finite_whatever_zeros_either_side_holds(first):
     assert set(logits.softmax(1).flatten().tolist()) == {0.0, 1.0}
     values = boundary(probs, torch.tensor([0, 0, 0, 3]), logits, torch.ones(4, dtype=torch.bool), first=first)
     assert values.isfinite().all()
-    assert values[3].item() == pytest.approx(0, abs=1e-6)
+    assert values[3].item() == pytest.approx(0, abs=1e-5)
 
 
 def test_the_released_divergence_prefers_a_one_hot_student_to_the_teacher_itself():

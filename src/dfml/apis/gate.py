@@ -39,7 +39,7 @@ class _Watched:
 
     def __init__(self, wire: Wire, gate: Gated) -> None:
         self._wire, self._gate = wire, gate
-        self.ended, self.rescue, self.wasted = wire.ended, wire.rescue, wire.wasted
+        self.ended, self.rescue = wire.ended, wire.rescue
 
     def sending(self, rows: Sequence[int]) -> int:
         if not self._gate.is_open():
