@@ -16,6 +16,7 @@ NAMES = (
     "evaluation",
     "prior",
     "server",
+    "distilling",
     "growth",
     "ray_scaling",
 )

@@ -202,6 +202,19 @@ def growth_table() -> str:
     return "\n".join(lines)
 
 
+def hearing_table() -> str:
+    """What more APIs make of an update of the student."""
+    measured = benchmark("distilling")
+    if not measured:
+        return "n/a"
+    lines = ["| APIs | hears at most 256 of them | hears all |", "|---|---|---|"]
+    lines += [
+        f"| {row['apis']:,} | {1000 * row['of 256']:.0f} ms | {1000 * row['of all']:.0f} ms |"
+        for row in measured["by apis"]
+    ]
+    return "\n".join(lines)
+
+
 def spent(name: str) -> str:
     """Queries an API on average, as the runs' own ledgers counted them."""
     path = HERE / "accuracy" / f"{name}-queries.json"
@@ -261,6 +274,7 @@ TABLES = {
     "random": random_table,
     "waiting": waiting_table,
     "growth": growth_table,
+    "hearing": hearing_table,
 }
 
 

@@ -65,6 +65,17 @@ def test_a_budget_is_spent_and_updates_follow_the_images(apis, settings, budgets
     assert planned.distil.power == (0.5 if wanted.own_images else 1.0)
 
 
+def test_the_strong_student_is_larger_and_said_to_take_longer(apis):
+    specs = [api.spec for api in apis]
+    thorough, strong = (
+        chorus.plan(chorus.PRESETS[name], specs, budget=None, budget_per_api=None) for name in ("thorough", "strong")
+    )
+    assert chorus.cost(strong, specs) == chorus.cost(thorough, specs), "it asks no more"
+    assert strong.net.spec.width == 2 * thorough.net.spec.width
+    assert chorus.effort(strong, specs) > 2 * chorus.effort(thorough, specs)
+    assert chorus.footprint(strong, specs).memory > chorus.footprint(thorough, specs).memory
+
+
 def test_what_a_budget_leaves_is_said(apis, tmp_path):
     remarks = []
     learn(

@@ -21,7 +21,7 @@ def add(verbs: Any) -> None:
     learn.add_argument(
         "--method", default="chorus", help="chorus (default), bidf-mkd, white-box, single-dfkd, distill-avg or random"
     )
-    learn.add_argument("--preset", help="named settings: thorough (chorus); paper, released (bidf-mkd)")
+    learn.add_argument("--preset", help="named settings: thorough, strong (chorus); paper, released (bidf-mkd)")
     learn.add_argument("--config", type=Path, metavar="TOML", help="settings from a file; --set goes on top")
     learn.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. recovery.directions=10")
     learn.add_argument("--budget", type=int, metavar="QUERIES", help="to all APIs together, never passed")

@@ -41,15 +41,12 @@ class AnswerTable:
         return replace(self, images=self.images[keep], probs=self.probs[keep], asked=self.asked[keep])
 
     def part(self, rows: Tensor, apis: Tensor) -> "AnswerTable":
-        """What some of the APIs said of some of the images."""
+        """What some of the APIs, in their order, said of some of the images."""
         rows, apis = rows.to(self.images.device), apis.to(self.images.device)
+        if len(apis) == len(self.ways):
+            return self.rows(rows)
         pairs = rows[:, None], apis
         return AnswerTable(self.images[rows], self.probs[pairs], self.asked[pairs], self.ways[apis])
-
-    def split(self, parts: int) -> "list[AnswerTable]":
-        """The images in so many parts, nearly equal and in their order."""
-        pieces = zip(*(tensor.tensor_split(parts) for tensor in (self.images, self.probs, self.asked)), strict=True)
-        return [AnswerTable(images, probs, asked, self.ways) for images, probs, asked in pieces]
 
     @classmethod
     def joined(cls, tables: "Sequence[AnswerTable]") -> "AnswerTable":

@@ -67,7 +67,13 @@ class ChorusConfig:
     distil: ChorusDistilConfig = ChorusDistilConfig()
 
 
-PRESETS = {"default": ChorusConfig(), "thorough": ChorusConfig(queries=5000)}
+PRESETS = {
+    "default": ChorusConfig(),
+    "thorough": ChorusConfig(queries=5000),
+    "strong": ChorusConfig(
+        queries=5000, net=MetaModelConfig(width=64), distil=ChorusDistilConfig(parts=4)
+    ),  # a larger student: two and a half times the work, and a network of four times the weights
+}
 
 
 def plan(

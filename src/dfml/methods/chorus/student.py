@@ -106,28 +106,28 @@ class ChorusStudent:
     def advance(self) -> float:
         """One update; the loss it was made for."""
         rows, heard = self._next_images(), self._next_apis()
-        batch, trust, layers = self.answers.part(rows, heard), self.trust[heard], self.heads.of(heard)
-        pairs = (batch.asked * trust).sum().clamp_min(1e-6)
+        trust, layers = self.trust[heard], self.heads.of(heard)
         trained = {**self.body, **layers}
         seeds = torch.randint(2**62, (self.config.parts,), generator=self.rng).tolist()
 
-        def gradient(work: tuple[AnswerTable, int]) -> tuple[Tensor, Sequence[Tensor | None]]:
+        def gradient(rows: Tensor, seed: int) -> tuple[Tensor, Tensor, Sequence[Tensor | None]]:
             """Of one part of the batch, which draws from a stream of its own: it may be computed in any order."""
-            part, seed = work
-            images = augment(
-                part.images.float() / 255,
-                jitter=self.config.jitter,
-                shift=self.config.shift,
-                rng=Generator().manual_seed(seed),
-            )
+            part, rng = self.answers.part(rows, heard), Generator().manual_seed(seed)
+            images = augment(part.images.float() / 255, jitter=self.config.jitter, shift=self.config.shift, rng=rng)
             expected = self.heads.logits(self.net.features(self.body, images), layers, heard).log_softmax(-1)
             losses = F.kl_div(expected, self._told(part), reduction="none").sum(-1) * part.asked
-            loss = (losses * trust).sum() / pairs
-            return loss.detach(), torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+            total = (losses * trust).sum()
+            gradients = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
+            return total.detach(), (part.asked * trust).sum(), gradients
 
-        results = list(self.side_by_side(gradient, zip(batch.split(self.config.parts), seeds, strict=True)))
-        self._descend(heard, dict(zip(trained, _sums([grads for _, grads in results]), strict=True)))
-        return float(sum(loss for loss, _ in results))
+        results = self.side_by_side(
+            lambda work: gradient(*work), zip(rows.tensor_split(len(seeds)), seeds, strict=True)
+        )
+        totals, counts, gradients = zip(*results, strict=True)
+        pairs = reduce(add, counts).clamp_min(1e-6)
+        means = (None if total is None else total / pairs for total in _sums(gradients))
+        self._descend(heard, dict(zip(trained, means, strict=True)))
+        return float(reduce(add, totals) / pairs)
 
     def save(self, path: Path) -> None:
         """Everything that `advance` changes, and which answers it belongs to."""
