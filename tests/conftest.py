@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,13 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=program, args=quiet + camera)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def quick_chorus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever leaves the settings open gets a small student, which is soon taught."""
+    from dfml.methods import chorus
+
+    usual = chorus.PRESETS["default"]
+    small = replace(usual, distil=replace(usual.distil, steps=20), net=replace(usual.net, width=8))
+    monkeypatch.setitem(chorus.PRESETS, "default", small)

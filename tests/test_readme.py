@@ -4,7 +4,6 @@ lead somewhere."""
 import argparse
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -24,14 +23,10 @@ BORROWED = ("litserve", "efficientnet_lite_pytorch")
 
 
 @pytest.fixture
-def world(tmp_path, tiny_zoo, monkeypatch):
-    """What the snippets take for granted: a zoo, a few labelled images, a forest; and a method that is soon done."""
-    from dfml.methods import chorus
-
+def world(tmp_path, tiny_zoo, quick_chorus, monkeypatch):
+    """What the snippets take for granted: a zoo, a few labelled images, a forest."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "zoo").symlink_to(tiny_zoo)
-    usual = chorus.PRESETS["default"]
-    monkeypatch.setitem(chorus.PRESETS, "default", replace(usual, distil=replace(usual.distil, steps=20)))
     rng = np.random.default_rng(0)
     images, labels = rng.random((6, 3, 32, 32), dtype=np.float32), np.array(["a", "b"] * 3)
     forest = RandomForestClassifier(5, random_state=0).fit(images.reshape(6, -1), labels)

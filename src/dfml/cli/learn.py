@@ -19,7 +19,9 @@ def add(verbs: Any) -> None:
     learn = verbs.add_parser("learn", help="learn an initialisation from APIs")
     learn.add_argument("apis", type=Path, metavar="APIS", help="a zoo folder or an apis.toml")
     learn.add_argument(
-        "--method", default="chorus", help="chorus (default), bidf-mkd, white-box, single-dfkd, distill-avg or random"
+        "--method",
+        default="chorus",
+        help="chorus (default), bidf-mkd, white-box, single-dfkd, distill-avg, random, or a Python file that is one",
     )
     learn.add_argument("--preset", help="named settings: thorough, strong (chorus); paper, released (bidf-mkd)")
     learn.add_argument("--config", type=Path, metavar="TOML", help="settings from a file; --set goes on top")

@@ -88,11 +88,16 @@ class Method(Protocol):
 
 
 def find_method(name: str) -> Method:
-    """The method called `name`."""
-    if name not in METHODS:
-        raise ConfigError(f"unknown method {name!r}; {nearest(name, METHODS)}")
-    module: Any = import_module(f"dfml.methods.{METHODS[name]}")
-    return module  # type: ignore[no-any-return]
+    """The method called `name`: one of ours, one that an installed package offers, or a Python file that is one."""
+    if name in METHODS:
+        found: Any = import_module(f"dfml.methods.{METHODS[name]}")
+    else:
+        from dfml.methods.foreign import find_foreign
+
+        found = find_foreign(name)
+        if found is None:
+            raise ConfigError(f"unknown method {name!r}; {nearest(name, METHODS)}")
+    return found  # type: ignore[no-any-return]
 
 
 __all__ = ["METHODS", "Method", "Workplace", "find_method"]
