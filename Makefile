@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := onnx,tflite,remote,report,play,tensorboard
 
-.PHONY: env dev demo test test-slow test-servers test-real test-ray server-envs bench clean
+.PHONY: env dev demo test test-slow test-servers test-real test-ray coverage server-envs docs bench clean
 
 # What users need; `dev` adds the developers' tools, for which nobody who only wants to look should wait.
 env: $(VENV)/.ready
@@ -50,9 +50,23 @@ test-ray: dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),dev,ray]'
 	$(BIN)/pytest -m ray -rs
 
+# Which lines the tests reach, in the processes that they start, too; TESTS="tests/apis tests/cli" takes a part. On
+# Python 3.11 counting makes them a quarter slower, so `make test` does without.
+TESTS ?= tests
+coverage: dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+# The documentation as a site, in site/; a warning is an error.
+docs: env
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),docs]'
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . site
+
 bench: dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),dev,ray]'
 	$(BIN)/python -m benchmarks --out results/speed/benchmarks.json
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site

@@ -33,7 +33,8 @@ def run(tmp_path):
         (tmp_path / "test").write_text("\n".join([*tests, CLOSING, ""]))
         (tmp_path / "test-servers").write_text("\n".join([*servers, CLOSING, ""]))
         (tmp_path / "test-real").write_text("\n".join([*real, CLOSING, ""]))
-        (tmp_path / "dev").write_text("")
+        for silent in ("dev", "docs", "coverage"):
+            (tmp_path / silent).write_text("")
         ends = f"test) exit {status};; test-servers) exit {servers_status};; test-real) exit {real_status};;"
         program("make", f'cat "{tmp_path}/$1"; case "$1" in {ends} esac')
         path = os.pathsep.join([str(programs), os.environ["PATH"]])

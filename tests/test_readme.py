@@ -148,6 +148,15 @@ def test_every_link_leads_somewhere(page):
     for on, path, heading in pages.links():
         if on == page:
             target = (page.parent / path).resolve() if path else page
-            assert target.exists(), f"there is no {path}"
+            assert target.is_file(), f"there is no file {path}; the site shows no folders"
             if heading:
                 assert heading in pages.headings(target), f"{target.name} has no heading {heading}"
+
+
+@pytest.mark.parametrize("page", sorted((pages.ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_every_page_can_be_found(page):
+    contents = (pages.ROOT / "docs" / "conf.py").read_text()
+    assert f'"docs/{page.stem}"' in contents, (
+        "name it in CONTENTS of docs/conf.py: the site needs to know where it goes"
+    )
+    assert f"(docs/{page.name})" in (pages.ROOT / "README.md").read_text(), "link it at the end of the README"
