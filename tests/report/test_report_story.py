@@ -105,4 +105,20 @@ def test_what_was_paid_for_nothing_is_told(tmp_path):
     told = read_run(folder)
     assert [(api.queries, api.unusable, api.in_doubt) for api in told.apis] == [(1, 2, 0), (0, 0, 0)]
     assert told.money == pytest.approx(4.5)
-    assert ">unusable</th>" in report(folder)
+    assert "2 were no probabilities of its classes" in report(folder)
+
+
+@pytest.mark.parametrize(
+    ("queries", "unusable", "weight", "share", "why"),
+    [
+        (75, 25, 1.0, 0.25, "25 were no probabilities"),
+        (75, 25, 0.0, 1.0, "do not depend on the image"),
+        (10, 0, None, 0.0, ""),
+        (0, 0, None, None, ""),
+    ],
+)
+def test_what_was_dropped_and_why(run, queries, unusable, weight, share, why):
+    api = replace(run.apis[0], queries=queries, unusable=unusable, weight=weight)
+    assert api.dropped == share
+    assert why in api.why_dropped
+    assert bool(why) == bool(api.why_dropped)

