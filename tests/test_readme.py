@@ -19,7 +19,7 @@ from dfml.cli import Parser, parser
 
 PYTHON = pages.blocks("python")
 BORROWED = ("litserve", "efficientnet_lite_pytorch")
-"""packages of other people: `standing_in` plays the first; `make test-real` installs the second"""
+"""packages of other people: a stand-in plays the first, `make test-real` installs the second"""
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ def add(verbs: Any) -> None:
     learn.add_argument(
         "--method",
         default="chorus",
-        help="chorus (default), bidf-mkd, white-box, single-dfkd, distill-avg, random, or a Python file that is one",
+        help="chorus (default), bidf-mkd, white-box, single-dfkd, distill-avg, dfme, maze or random; or a Python file "
+        "that is one",
     )
     learn.add_argument("--preset", help="named settings: thorough, strong (chorus); paper, released (bidf-mkd)")
     learn.add_argument("--config", type=Path, metavar="TOML", help="settings from a file; --set goes on top")
