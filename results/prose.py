@@ -56,6 +56,33 @@ def published_gains(name: str, rows: Iterable[str], shots: Iterable[int] = (1, 5
     return [lookup(name)(row, shot) - lines[row].published[shot].mean for row, shot in product(rows, shots)]
 
 
+def asked(table: str, row: str) -> float:
+    """Queries an API of a row on CIFAR-FS."""
+    (line,) = (line for line in find_table(f"laptop-cifar-fs-{table}").lines if row in (line.label, line.row))
+    return line.queries
+
+
+def found(names: list[str], *, head: str, shot: int) -> list[dict[str, Any]]:
+    """The results of these runs under one head, at one number of shots."""
+    paths = [path for name in names if (path := HERE / f"{name}.json").exists()]
+    results = [result for path in paths for result in json.loads(path.read_text())]
+    return [r for r in results if (r["head"], r["shot"]) == (head, shot)]
+
+
+def mean(names: list[str], *, head: str, shot: int) -> float | None:
+    """Mean over runs of the accuracy."""
+    results = found(names, head=head, shot=shot)
+    return sum(r["mean"] for r in results) / len(results) if results else None
+
+
+def runs(name: str, variant: str = "") -> list[str]:
+    """The results of all seeds of one setting, such as accuracy/chorus-500, without their suffix."""
+    folder, _, stem = name.rpartition("/")
+    pattern = re.compile(re.escape(stem) + r"-\d+" + re.escape(f"-{variant}" if variant else ""))
+    found = (path.stem for path in (HERE / folder).glob("*.json") if pattern.fullmatch(path.stem))
+    return sorted(f"{folder}/{each}" for each in found)
+
+
 def cells() -> Iterator[dict[str, Any]]:
     """All finished cells of the paper's tables."""
     yield from (read_json(path) for path in sorted((HERE / "bench" / "cells").glob("*.json")))
@@ -74,6 +101,13 @@ def benchmark(name: str) -> dict[str, Any]:
     return found
 
 
+def baseline(variant: str, shot: int, key: str = "mean") -> float:
+    """What an untrained network reaches with one thing changed (results/random-baseline), or how sure that is."""
+    rows = json.loads((HERE / "random-baseline" / "random-baseline.json").read_text())
+    (found,) = (row for row in rows if row["variant"] == variant)
+    return float(found[f"{shot}-shot"][key])
+
+
 def stack_costs(*, far: bool) -> list[float]:
     """The share of a bare client's images a second that our side costs, next door or 20 ms away, in percent."""
     measured = benchmark("server")["images per second"]
@@ -84,7 +118,7 @@ NAMES: dict[str, Any] = {
     **{name: lookup(f"laptop-cifar-fs-tab-{name}") for name in ("ss", "sh", "zofo", "ablation", "numberapi")},
     "queries": lookup("laptop-cifar-fs-queries"),
     "mh": lookup("laptop-mh-tab-mh"),
-    **{f.__name__: f for f in (gains, published_gains, hours, stack_costs)},
+    **{f.__name__: f for f in (gains, published_gains, asked, runs, mean, hours, benchmark, baseline, stack_costs)},
     **{f.__name__: f for f in (min, max, abs, sum, len)},
 }
 

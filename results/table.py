@@ -2,7 +2,8 @@
 
 python results/table.py            prints them
 python results/table.py --write    puts them where the pages say <!-- table NAME --> or, for a table of `dfml bench`,
-                                   <!-- bench NAME -->, and numbers into sentences (see prose.py)
+                                   <!-- bench NAME -->, and numbers into sentences (see prose.py); tables of
+                                   `dfml bench` get the rows and cells that they would be made of now
 """
 
 import argparse
@@ -11,9 +12,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from prose import benchmark, find_table, quoted
+from prose import benchmark, find_table, found, mean, quoted, runs
 
-from dfml.bench.results import PAPERS_HEADS
+from dfml.bench.catalogue import make_table
+from dfml.bench.results import PAPERS_HEADS, read_json, write_table
+from dfml.bench.scales import SCALES
 from dfml.bench.show import table_body
 from dfml.evaluation.records import Score
 
@@ -30,19 +33,6 @@ PAGES = (
 )
 
 
-def found(names: list[str], *, head: str, shot: int) -> list[dict[str, Any]]:
-    """The results of these runs under one head, at one number of shots."""
-    paths = [path for name in names if (path := HERE / f"{name}.json").exists()]
-    results = [result for path in paths for result in json.loads(path.read_text())]
-    return [r for r in results if (r["head"], r["shot"]) == (head, shot)]
-
-
-def mean(names: list[str], *, head: str, shot: int) -> float | None:
-    """Mean over runs of the accuracy."""
-    results = found(names, head=head, shot=shot)
-    return sum(r["mean"] for r in results) / len(results) if results else None
-
-
 def cell(names: list[str], *, head: str, shot: int) -> str:
     """Mean over runs of the accuracy, and the mean half-width of the runs' own 95 % intervals."""
     results = found(names, head=head, shot=shot)
@@ -52,17 +42,8 @@ def cell(names: list[str], *, head: str, shot: int) -> str:
     return f"{mean(names, head=head, shot=shot):.1f} ± {ci95:.1f}"
 
 
-def runs(name: str) -> list[str]:
-    """The results of all seeds of one setting, such as accuracy/chorus-500, without their suffix."""
-    folder, _, stem = name.rpartition("/")
-    pattern = re.compile(re.escape(stem) + r"-\d+")
-    found = (path.stem for path in (HERE / folder).glob("*.json") if pattern.fullmatch(path.stem))
-    return sorted(f"{folder}/{each}" for each in found)
-
-
 def row(title: str, name: str, queries: str, *, head: str, variant: str = "") -> str:
-    names = [f"{run}-{variant}" if variant else run for run in runs(f"accuracy/{name}")]
-    names = [run for run in names if (HERE / f"{run}.json").exists()]
+    names = runs(f"accuracy/{name}", variant)
     cells = " | ".join(cell(names, head=head, shot=shot) for shot in (1, 5))
     return f"| {title} | {queries} | {head}{', ' * bool(variant)}{variant} | {cells} | {len(names)} |"
 
@@ -250,7 +231,7 @@ def summary_table() -> str:
         "| | queries an API | fine-tuned, 1 / 5 shots | by class means, 1 / 5 shots | published, 1 / 5 shots |",
         "|---|---|---|---|---|",
     ]
-    for line in found.lines:
+    for line in (line for line in found.lines if line.finished):
         tuned = _pair([line.value(head, shot) for shot in (1, 5) for head in line.heads if head in PAPERS_HEADS])
         compared = _pair([line.value(head, shot) for shot in (1, 5) for head in line.heads if head in COMPARING])
         queries = "" if not line.queries else f"{line.queries:,.0f}"
@@ -292,10 +273,18 @@ def filled(page: str) -> str:
     return quoted(page)
 
 
+def planned(told: dict[str, Any]) -> dict[str, Any]:
+    """The same table of `dfml bench` as the code would plan it now."""
+    scale, seeds = SCALES[told["scale"]], told.get("seeds")
+    return make_table(told["table"], scale, dataset=told["dataset"], seeds=seeds).content
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
     if parser.parse_args().write:
+        for path in (HERE / "bench" / "tables").glob("*.json"):
+            write_table(HERE / "bench", planned(read_json(path)))
         for name in PAGES:
             page = HERE.parent / name
             page.write_text(filled(page.read_text()))

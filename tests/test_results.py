@@ -46,7 +46,7 @@ def test_the_tables_are_those_of_the_result_files(page):
 
 
 def test_a_cell_is_the_mean_over_seeds(tmp_path, monkeypatch):
-    monkeypatch.setattr(table, "HERE", tmp_path)
+    monkeypatch.setattr(prose, "HERE", tmp_path)
     for seed, mean in enumerate((40.0, 44.0)):
         result = [{"head": "prototype", "shot": 1, "mean": mean, "ci95": 0.5}]
         (tmp_path / "some").mkdir(exist_ok=True)
@@ -138,6 +138,28 @@ def test_the_commands_write_the_results_that_are_here(made):
         return {str(path) for path in files if path.parts[0] not in ("bench", "real")}  # named by their content
 
     assert written(RESULTS) == written(made / "results"), "a make.sh says what is committed, no more and no less"
+
+
+COMMITTED = {path.stem: json.loads(path.read_text()) for path in sorted((RESULTS / "bench" / "tables").glob("*.json"))}
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_a_table_is_planned_as_it_would_be_now(name):
+    """So no cell stands in it that was measured under other settings, or when its method meant something else."""
+    assert table.planned(COMMITTED[name]) == COMMITTED[name], "run `python results/table.py --write`"
+
+
+def test_every_cell_stands_in_a_table():
+    shown = {cell for told in COMMITTED.values() for row in told["rows"] for cell in row["cells"]}
+    assert {path.stem for path in (RESULTS / "bench" / "cells").glob("*.json")} <= shown, "delete what nobody shows"
+
+
+def test_the_commands_run_the_tables_that_are_here(made):
+    said = [parser().parse_args(json.loads(line)) for line in (made / "said").read_text().splitlines()]
+    run = [args for args in said if args.verb == "bench" and args.table not in ("show", "real")]
+    mixed = {"tab:mh": "mh", "fig:apiacc_all": "mh"}
+    told = {(a.table, a.scale, mixed.get(a.table, a.dataset or "cifar-fs"), a.seeds) for a in run}
+    assert told == {tuple(one[key] for key in ("table", "scale", "dataset", "seeds")) for one in COMMITTED.values()}
 
 
 def test_the_commands_are_understood(made):

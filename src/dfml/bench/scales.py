@@ -30,6 +30,8 @@ class Scale:
     """pixels of a side of the meta model's images, on data sets whose own are larger; 0: those of most APIs"""
     seeds: int = 3
     tasks: int = 600
+    reference_tasks: int = 600
+    """tasks of rows that learn from no API, which the others are compared with"""
     lesser_seeds: int = 1
     """seeds of everything but tab:ss, tab:ablation and tab:zofo"""
     lesser_tasks: int = 600
@@ -78,6 +80,7 @@ SMOKE = Scale(
     side=32,
     seeds=1,
     tasks=10,
+    reference_tasks=10,
     lesser_tasks=10,
     api_counts=(1, 3),
     visits_per_api=1,
@@ -105,20 +108,11 @@ LAPTOP = Scale(
         "chorus": (None, ("queries=1000", "distil.steps=1000")),
         "dfme": (None, _extraction("", rounds=25, batch=32, filters=16)),
         "maze": (None, _extraction("", rounds=25, batch=32, filters=16)),
-        "real-maml": (
-            None,
-            (
-                "iterations=3000",
-                "replay.query=10",
-                "replay.batch=2",
-                "replay.outer_lr=0.003",
-                "replay.first_order=true",
-            ),
-        ),
+        "real-maml": (None, ("iterations=400", "replay.query=10", "replay.batch=2", "replay.outer_lr=0.003")),
     },
     side=32,
     tasks=200,
-    lesser_tasks=100,
+    lesser_tasks=200,
     api_counts=(1, 5, 10, 20),
     visits_per_api=2,
     few_apis=2,

@@ -39,6 +39,8 @@ HEADS: dict[str, tuple[Head, ...]] = {"chorus": (*BOTH, "answers")}
 """heads beyond the two that every initialisation is tested under"""
 VANILLA = ("components.distil=false", "components.boundary=false")
 ASK_NOBODY = ("real-maml",)
+REFERENCES = ("random", "best-api", "api-features", *ASK_NOBODY)
+"""rows that learn from no API"""
 LARGE = ("mini-imagenet", "cub", "mh")
 """data sets with images larger than the meta model's at small scales"""
 
@@ -152,13 +154,14 @@ class Maker:
         """Row `name` with its recipe at this scale and `settings` on top.
 
         `source` is the table and row that the published number stands under, by default the same. A row that `share`s
-        is evaluated as in the main tables, and so costs nothing where those have been run.
+        is evaluated as in the main tables, and so costs nothing where those have been run; what asks nobody always is.
         """
         method, extra = ("bidf-mkd", VANILLA) if name == "vanilla" else (name, ())
         preset, recipe = self.scale.recipes.get(method, (None, ()))
         chosen = self.select() if apis is None else apis
-        full = self.main or share
-        tasks = self.scale.tasks if full else self.scale.lesser_tasks
+        full = self.main or share or method in ASK_NOBODY
+        many = self.scale.reference_tasks if method in REFERENCES else self.scale.tasks
+        tasks = many if full else self.scale.lesser_tasks
         measure = more.pop("measure", "accuracy")
         cell = Cell(
             row=name,
@@ -171,7 +174,7 @@ class Maker:
                 Evaluation(dataset=self.dataset, tasks=tasks, heads=HEADS.get(method, BOTH)), **(evaluation or {})
             ),
         )
-        seeds = self.seeds or (self.scale.seeds if full else self.scale.lesser_seeds)
+        seeds = self.seeds or (self.scale.seeds if self.main or share else self.scale.lesser_seeds)
         table, key = source or (self.table, name)
         found = published(table, self.dataset, key)
         matched = self.scale.matched_shots and method in REPLAYING and measure == "accuracy"
