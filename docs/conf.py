@@ -103,6 +103,10 @@ def drop_drawings(app, what, name, public, options, lines):
 
 
 def open_with_readme(app, error):
-    """A folder is opened at index.html."""
+    """A folder is opened at index.html; pictures that pages name in HTML lie where they lay."""
     if error is None:
         shutil.copyfile(Path(app.outdir) / "README.html", Path(app.outdir) / "index.html")
+        for picture in (Path(app.confdir) / "screenshots").glob("*.png"):
+            place = Path(app.outdir) / "docs" / "screenshots" / picture.name
+            place.parent.mkdir(exist_ok=True)
+            shutil.copyfile(picture, place)
