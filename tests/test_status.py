@@ -63,7 +63,7 @@ def test_money_is_told_where_there_is_a_price():
     status = LearningStatus(Clock())
     status.see(LearningStarted(method="m", apis=1, iterations=1, budget=5000))
     status.see(Spent(queries=1200, usd=1.8))
-    assert status.text == "learning; 1,200 of 5,000 queries for 1.80 USD"
+    assert status.text == "learning, 1,200 of 5,000 queries for 1.80 USD"
     status.see(Spent(queries=1200, usd=None))
     assert "USD" not in status.text
 

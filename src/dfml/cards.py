@@ -52,7 +52,7 @@ def run_card(provenance: Mapping[str, Any], teachers: Sequence[Teacher], measure
     """The card of an initialisation."""
     front = {
         "library_name": "dfml",
-        "tags": [*_TAGS, "meta-learning", *_data_free_tag(provenance)],
+        "tags": [*_TAGS, "meta-learning", *(["data-free"] if not provenance.get("taught_with") else [])],
         **({"model-index": [{"name": "initialisation", "results": _results(measured)}]} if measured else {}),
     }
     return _page(
@@ -77,7 +77,7 @@ def classifier_card(classes: Sequence[Any], provenance: Mapping[str, Any] | None
     front = {
         "library_name": "dfml",
         "pipeline_tag": "image-classification",
-        "tags": [*_TAGS, *_data_free_tag(provenance or {})],
+        "tags": _TAGS,
     }
     named = ", ".join(escaped(name) for name in classes[:SHOWN_ROWS])
     more = f", and {len(classes) - SHOWN_ROWS:,} more" if len(classes) > SHOWN_ROWS else ""
@@ -122,10 +122,6 @@ def _page(front: Mapping[str, Any], title: str, opening: str, parts: Sequence[tu
     )  # JSON is YAML
     body = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts if text)
     return f"---\n{metadata}\n# license: yours to choose\n---\n\n# {title}\n\n{opening}\n\n{body}\n\n{OURS}\n"
-
-
-def _data_free_tag(provenance: Mapping[str, Any]) -> list[str]:
-    return ["data-free"] if provenance and not provenance.get("taught_with") else []
 
 
 def _taught(provenance: Mapping[str, Any]) -> str:

@@ -88,9 +88,9 @@ class LearningStatus:
 
     @property
     def text(self) -> str:
-        """One line: what is done, and what is spent."""
-        now = f"learning: {self.what}" if self.what else "learning"
-        return f"{now}; {self.spent}" if self.spent else now
+        """One line: what is spent, then what is done, which may be cut off where there is little room."""
+        spent = f"learning, {self.spent}" if self.spent else "learning"
+        return f"{spent}: {self.what}" if self.what else spent
 
     @property
     def spent(self) -> str:
@@ -132,7 +132,7 @@ class LearningStatus:
 
 def _sentence(event: Event) -> str | None:
     """What is said once."""
-    if isinstance(event, Planned):
+    if isinstance(event, Planned) and (event.queries or event.seconds):
         return (
             f"at most {event.queries:,} queries{money(event.usd, ' for ')}; besides asking about "
             f"{duration(event.seconds)} of one core, {amount(event.memory)} of memory and {amount(event.disk)} of disk"

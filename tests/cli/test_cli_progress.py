@@ -18,6 +18,20 @@ def test_bars_are_for_terminals_that_can_draw_them(monkeypatch, terminal, term, 
     assert isinstance(progress_bars(), Lines) == lines
 
 
+def test_on_a_narrow_terminal_the_words_give_way_to_the_numbers(monkeypatch):
+    console = Console(force_terminal=True, width=80, _environ={"TERM": "xterm"}, color_system=None)
+    monkeypatch.setattr(progress, "progress_console", console)
+    bars = progress_bars()
+    bars.add_task("learning, 12,000 of 50,000 queries: " + "long words " * 10, total=150, completed=30, to_go=189.0)
+    with console.capture() as drawn:
+        console.print(bars.get_renderable())
+    (shown,) = drawn.get().splitlines()
+    assert len(shown) <= 80
+    assert shown.startswith("learning, ")
+    for number in ("20 %", "30/150", "about 189 s to go"):
+        assert number in shown
+
+
 def test_lines_come_without_any_news(monkeypatch, capsys):
     """A step may take long: the lines must not wait for the next one. And no line comes after the end."""
     monkeypatch.setattr(progress, "FEW_SECONDS", 0.01)

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 from rich.text import Text
 
 from dfml.cli.drawing import progress_console
@@ -27,14 +28,15 @@ def progress_bars() -> Progress:
 
 def _bars() -> Progress:
     return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
+        TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),  # gives way
+        BarColumn(bar_width=10),
         TextColumn("{task.percentage:3.0f} %"),
         _Counted(),
         TimeElapsedColumn(),
         _ToGo(),
         console=progress_console,
         transient=True,
+        expand=True,
         speed_estimate_period=PACE,
     )
 
