@@ -1,15 +1,13 @@
 """The data-free claim, as a property of the import graph: what learns cannot see a real image."""
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import dfml
+import draw_hops
+from import_graph import imports, reachable, room_of
 
-SOURCE = Path(dfml.__file__).parent
 REAL = ("data", "zoo", "evaluation", "bench", "report", "play", "cli")
 """rooms that read real images, or results about them"""
 LAYERS = (
@@ -34,42 +32,6 @@ LAYERS = (
 """a room imports from layers below its own, never from above; `LAZY` are the exceptions, made inside a function"""
 LAZY = {("initialisation", "adaptation")}
 BLIND = tuple(room for layer in LAYERS[LAYERS.index(("data",)) + 1 :] for room in layer)
-
-
-def module_name(path: Path) -> str:
-    parts = ("dfml", *path.relative_to(SOURCE).with_suffix("").parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def room_of(name: str) -> str:
-    """`dfml.apis.ledger.index` is in `apis`; `dfml` itself is in none."""
-    return name.split(".")[1] if "." in name else ""
-
-
-def imports() -> dict[str, set[str]]:
-    """Every module of dfml -> the modules of dfml it names in any import, also those inside functions."""
-    files = {module_name(path): path for path in SOURCE.rglob("*.py")}
-    graph: dict[str, set[str]] = {}
-    for name, path in files.items():
-        named: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                named |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                assert node.level == 0, f"{name}: relative imports hide the graph"
-                named |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-        graph[name] = {target for target in named if target in files}
-    return graph
-
-
-def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
-    seen, waiting = set(), [start]
-    while waiting:
-        module = waiting.pop()
-        if module not in seen:
-            seen.add(module)
-            waiting += graph[module]
-    return seen
 
 
 @pytest.mark.parametrize("room", BLIND)
@@ -100,6 +62,12 @@ def test_the_page_to_play_on_stands_on_what_everybody_can_use():
     graph = imports()
     used = {target for name in graph if room_of(name) == "play" for target in graph[name] if room_of(target) != "play"}
     assert {room_of(target) for target in used} <= {"", "errors", "data", "report"}
+
+
+@pytest.mark.parametrize("picture", draw_hops.PICTURES, ids=lambda picture: picture.file)
+def test_the_pictures_of_the_hops_are_current(picture):
+    drawn = (draw_hops.FOLDER / picture.file).read_text()
+    assert drawn == draw_hops.draw(picture), "imports have changed; run: python tests/draw_hops.py"
 
 
 def test_help_answers_without_loading_torch():

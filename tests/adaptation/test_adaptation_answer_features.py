@@ -1,6 +1,7 @@
 """What answers about a task's own images say: closed forms, and sums made by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,8 +13,10 @@ from dfml.adaptation.answer_features import (
     class_cosines,
     class_sums,
     fused_logits,
+    measured_from_mean,
     worth_asking,
 )
+from dfml.adaptation.asking import Guess
 
 
 def test_directions_are_centred_unit_logarithms_and_say_nothing_of_a_uniform_answer():
@@ -83,3 +86,31 @@ def test_a_query_is_worth_the_chance_to_be_wrong_and_less_after_others():
 def test_class_sums_add_up_directions():
     directions = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     assert class_sums(directions, torch.tensor([1, 0, 1]), 2).tolist() == [[0.0, 1.0], [1.5, 0.5]]
+
+
+def test_what_all_images_have_in_common_is_left_out(rng):
+    """Classes may differ in shots; the mean is that of every image at hand, one by one."""
+    support = F.normalize(torch.rand(5, 8, generator=rng) + 1, dim=1)
+    labels = torch.tensor([0, 0, 0, 1, 1])
+    new = F.normalize(torch.rand(7, 8, generator=rng) + 1, dim=1)
+    directions, sums = measured_from_mean(new, class_sums(support, labels, 2), torch.bincount(labels))
+    mean = torch.cat([support, new]).mean(0)
+    assert torch.allclose(directions, F.normalize(new - mean, dim=1), atol=1e-5)
+    ours = torch.stack([(support[labels == c] - mean).sum(0) for c in (0, 1)])
+    assert torch.allclose(F.normalize(sums, dim=1), F.normalize(ours, dim=1), atol=1e-5)
+    assert torch.allclose(sums.norm(dim=1) / ours.norm(dim=1), 1 / (new - mean).norm(dim=1).mean(), atol=1e-4)
+
+
+def test_company_sharpens_a_guess_of_features_and_leaves_others_as_they_are(rng):
+    """Two classes that differ a little, beside much that they share: one image alone hardly tells them apart."""
+    truth = torch.arange(2).repeat_interleave(5)
+    shared = torch.tensor([10.0, 0.0, 0.0])
+    directions = F.normalize(shared + F.one_hot(truth + 1, 3) + 0.1 * torch.randn(10, 3, generator=rng), dim=1)
+    sums = F.normalize(shared + F.one_hot(torch.tensor([1, 2]), 3), dim=1)
+    guess = Guess(6.5 * class_cosines(directions, sums), directions, sums, torch.tensor([1, 1]))
+    together = guess.in_company(1).logits.softmax(1)
+    assert guess.logits.softmax(1).max() < 0.55
+    assert (together.argmax(1) == truth).all()
+    assert together.max(1).values.mean() > 0.8
+    for other in (Guess(guess.logits), replace(guess, centre="learning")):
+        assert other.in_company(1) is other

@@ -51,7 +51,7 @@ def test_what_is_kept_is_what_was_asked_about_with_what_was_answered(used):
 
 
 def test_a_refined_student_foresees_its_apis_better_and_says_that_it_is_not_data_free(used, init):
-    new, _ = pictures(100, seed=9)
+    new, _ = pictures(300, seed=9)
     teacher = apis()[0]
     small = torch.from_numpy(new).float() / 255
     labels = teacher(small).argmax(1)

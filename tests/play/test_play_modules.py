@@ -1,21 +1,34 @@
 """The page's own modules, one by one, in a real Chromium: what they say of given numbers, and how they order work."""
 
+from urllib.parse import urlsplit
+
 import pytest
+
+from dfml.play.app import PAGE
+
+
+@pytest.fixture(scope="module")
+def page(browser):
+    """An empty page beside the modules; no server is needed for them."""
+
+    def give(route):
+        file = PAGE / urlsplit(route.request.url).path.rpartition("/")[2]
+        if file.is_file():
+            route.fulfill(path=file)
+        else:
+            route.fulfill(body="<!doctype html><title>modules</title>", content_type="text/html")
+
+    opened = browser.new_page()
+    opened.route("http://modules.test/**", give)
+    opened.goto("http://modules.test/")
+    return opened
 
 
 @pytest.fixture
-def call(browser, play):
+def call(page):
     """`call(module, function, *arguments)` imports a module of the page and calls one of its functions."""
-    page = browser.new_page()
-    page.goto(play().address)
-
-    def run(module, name, *arguments):
-        script = "([module, name, args]) => import(`${location.href}page/${module}`).then(m => m[name](...args))"
-        return page.evaluate(script, [module, name, list(arguments)])
-
-    run.page = page  # type: ignore[attr-defined]
-    yield run
-    page.context.close()
+    script = "([module, name, args]) => import(`${location.href}page/${module}`).then(m => m[name](...args))"
+    return lambda module, name, *arguments: page.evaluate(script, [module, name, list(arguments)])
 
 
 def test_words(call):
@@ -61,20 +74,20 @@ def test_a_verdict_is_the_apis_too_where_they_were_asked(call):
     assert [row["number"] for row in call("opinion.js", "ranked", JUDGED, 2)] == [4, 7]
 
 
-def test_the_tray_is_ordered_by_certainty_and_what_is_unknown_comes_last(call):
+def test_the_tray_is_ordered_by_certainty_and_what_is_unknown_comes_last(page):
     script = """([numbers, shares, how]) => import(`${location.href}page/opinion.js`)
       .then(m => m.ordered(numbers, n => shares[n] ?? null, how))"""
 
     def ordered(**how):
         defaults = {"unsureFirst": False, "onlyUnsure": False, "unsure": 0.6}
-        return call.page.evaluate(script, [[1, 2, 3, 4], {"1": 0.9, "2": 0.3, "4": 0.5}, defaults | how])
+        return page.evaluate(script, [[1, 2, 3, 4], {"1": 0.9, "2": 0.3, "4": 0.5}, defaults | how])
 
     assert ordered() == [1, 2, 3, 4]
     assert ordered(unsureFirst=True) == [2, 4, 1, 3]
     assert ordered(onlyUnsure=True) == [2, 4]
 
 
-def test_a_queue_does_a_few_at_a_time_in_order_and_tells_when_all_is_done(call):
+def test_a_queue_does_a_few_at_a_time_in_order_and_tells_when_all_is_done(page):
     script = """async () => {
       const { Queue } = await import(`${location.href}page/queue.js`);
       let now = 0, most = 0;
@@ -92,10 +105,10 @@ def test_a_queue_does_a_few_at_a_time_in_order_and_tells_when_all_is_done(call):
       await queue.add([]);
       return { begun, most, left: queue.left, ended: ended.length };
     }"""
-    assert call.page.evaluate(script) == {"begun": [1, 2, 3, 4, 5, 6, 7], "most": 3, "left": 0, "ended": 7}
+    assert page.evaluate(script) == {"begun": [1, 2, 3, 4, 5, 6, 7], "most": 3, "left": 0, "ended": 7}
 
 
-def test_what_is_wanted_often_is_done_seldom_and_never_twice_at_a_time(call):
+def test_what_is_wanted_often_is_done_seldom_and_never_twice_at_a_time(page):
     script = """async () => {
       const { soon } = await import(`${location.href}page/queue.js`);
       let calls = 0, now = 0, most = 0, wish = 0, seen;
@@ -111,10 +124,10 @@ def test_what_is_wanted_often_is_done_seldom_and_never_twice_at_a_time(call):
       while (seen !== 30 || now > 0) await new Promise((done) => setTimeout(done, 20));
       return { fewer: calls < 30, most };
     }"""
-    assert call.page.evaluate(script) == {"fewer": True, "most": 1}
+    assert page.evaluate(script) == {"fewer": True, "most": 1}
 
 
-def test_elements_are_arranged_with_as_few_moves_as_it_takes(call):
+def test_elements_are_arranged_with_as_few_moves_as_it_takes(page):
     script = """async () => {
       const { arrange, h } = await import(`${location.href}page/dom.js`);
       const parent = h("ul"), items = [..."abcd"].map((letter) => h("li", {}, letter));
@@ -128,13 +141,13 @@ def test_elements_are_arranged_with_as_few_moves_as_it_takes(call):
       arrange(parent, [items[3], items[0], items[2]]);
       return [still, parent.textContent];
     }"""
-    assert call.page.evaluate(script) == [0, "dac"]
+    assert page.evaluate(script) == [0, "dac"]
 
 
-def test_text_stays_text(call):
+def test_text_stays_text(page):
     script = """async () => {
       const { h } = await import(`${location.href}page/dom.js`);
       const made = h("p", { title: "<i>" }, "<b>bold</b>", null, false, h("i", {}, "&amp;"));
       return [made.children.length, made.textContent, made.title];
     }"""
-    assert call.page.evaluate(script) == [1, "<b>bold</b>&amp;", "<i>"]
+    assert page.evaluate(script) == [1, "<b>bold</b>&amp;", "<i>"]

@@ -9,14 +9,16 @@ import sys
 
 import pytest
 
-from dfml import FewShotClassifier, Initialisation
+from dfml import FewShotClassifier, Initialisation, learn
 from dfml.data.decode import decode
+from methods.colour_apis import colour_api
 from play.played import COLOURS, coloured
 from serving.live import serving, write_remote
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="NO PLAYWRIGHT: pip install playwright, to look at pages")
 expect = sync_api.expect
 
+LITTLE = ["queries=40", "net.width=4", "distil.steps=20", "distil.batch=16"]
 DROP = """(target, files) => {
   const carried = new DataTransfer();
   for (const [name, text] of files)
@@ -262,6 +264,42 @@ def test_asking_a_served_zoo_with_faults(play, visit, tiny_zoo, tmp_path):
         one.drop(one.page.locator("#try"), [("later.png", coloured("blue", 9))])
         one.settled(2)
         assert server.stats()["answered"] == before <= 60
+
+
+def test_what_was_learned_stands_beside_it_whatever_apis_are_called(play, visit, tmp_path):
+    evil = '<img src=x onerror="document.title = 1">'
+    learn([colour_api(evil), colour_api("plain", seed=1)], tmp_path / "run", settings=LITTLE)
+    one = visit(play(tmp_path / "run"))
+    expect(one.page.locator("#about")).to_contain_text("run: chorus, taught by 2 APIs with 80 queries")
+    one.page.locator("#learned summary").click()
+    learned = one.page.locator("#learned")
+    expect(learned.get_by_role("rowheader", name=evil)).to_be_visible()
+    expect(learned.get_by_text("40", exact=True)).to_have_count(2)
+    pictures = learned.get_by_role("img", name=re.compile("^a picture that taught class"))
+    assert pictures.count() >= 2
+    with one.context.expect_page() as opened:
+        one.page.get_by_role("link", name="Open the report").click()
+    expect(opened.value.get_by_role("heading", name="What chorus learned from 2 APIs")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_a_thousand_pictures_stay_smooth(play, visit):
+    played = play()
+    played.teach(2)
+    one = visit(played)
+    for start in range(0, 1000, 250):
+        numbers = range(start, start + 250)
+        one.drop(one.page.locator("#try"), [(f"{n}.png", coloured(tuple(COLOURS)[n % 3], n, side=24)) for n in numbers])
+    expect(one.tray()).to_have_count(1000, timeout=300_000)
+    expect(one.page.locator("#tray .certainty", has_text="%")).to_have_count(1000, timeout=300_000)
+    loaded = one.page.locator("#tray img").evaluate_all("found => found.filter(image => image.complete).length")
+    assert loaded < 500, "pictures out of sight are not loaded"
+    before = len(one.requests)
+    one.page.get_by_label("least certain first").check()
+    one.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    shares = [int(text.split()[0]) for text in one.page.locator("#tray .certainty").all_text_contents()]
+    assert shares == sorted(shares)
+    assert not [url for url in one.requests[before:] if "/api/" in url], "sorting asks nobody"
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (375, "dark")])

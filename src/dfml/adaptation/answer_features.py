@@ -5,6 +5,7 @@ n images, W classes of the task, m APIs, K classes of an API, k shots. The const
 """
 
 import math
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,10 +13,15 @@ from torch import Tensor
 
 RESOLUTION = 1000.0
 """answers below 1 / 1000 hardly count"""
-STUDENT_SCALE = 6.5
-"""the student's logits are 6.5 sqrt(k) cosine"""
-CENTRED_SCALE = 3.4
-"""with expected answers they are 3.4 k^(1/3) cosine: what is centred on the images of learning spreads wider"""
+Centre = Literal["nothing", "learning", "batch"]
+"""what a student's directions are measured from: features from nothing, expected answers from their mean when learning,
+and where a whole batch is judged together, features from the mean of all images at hand"""
+STUDENT_SCALES: dict[Centre, tuple[float, float]] = {
+    "nothing": (6.5, 1 / 2),
+    "learning": (3.4, 1 / 3),
+    "batch": (2.5, 1 / 3),
+}
+"""a and b: the student's logits are a k^b cosine; what is centred spreads wider"""
 API_SCALE = 8.0
 """the APIs' logits are 8 k^(1/4) cosine"""
 STUDENT_SHARE = 0.5
@@ -67,9 +73,22 @@ def class_cosines(directions: Tensor, sums: Tensor, belief: Tensor | None = None
     return (dots - belief * square) / norms.clamp_min(1e-9).sqrt()
 
 
-def student_scale(shots: float, *, centred: bool) -> float:
-    """What makes logits of cosines with class means of `shots` images each; `centred` with expected answers."""
-    return CENTRED_SCALE * math.cbrt(shots) if centred else STUDENT_SCALE * math.sqrt(shots)
+def student_scale(shots: float, centre: Centre) -> float:
+    """What makes logits of cosines with class means of `shots` images each."""
+    scale, power = STUDENT_SCALES[centre]
+    return float(scale * shots**power)
+
+
+def measured_from_mean(directions: Tensor, sums: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Directions (n, d), and class sums (W, d) of `counts` (W,) others, from the mean of them all.
+
+    What all these images have in common tells no class from another; without it, the rest tells more.
+    """
+    mean = (sums.sum(0) + directions.sum(0)) / (counts.sum() + len(directions))
+    moved = directions - mean
+    lengths = moved.norm(dim=1, keepdim=True)
+    # The images of the sums are not at hand one by one, so they get the mean length of the others.
+    return F.normalize(moved, dim=1), (sums - counts.unsqueeze(1) * mean) / lengths.mean().clamp_min(1e-6)
 
 
 def fused_logits(student: Tensor, cosines: Tensor, asked: Tensor, weights: Tensor, shots: float) -> Tensor:

@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from dfml.adaptation.answer_features import (
+    Centre,
     answer_features,
     api_weight,
     class_cosines,
     class_sums,
     fused_logits,
+    measured_from_mean,
     student_scale,
     worth_asking,
 )
@@ -49,7 +51,16 @@ class Guess:
     logits: Tensor  # (n, W)
     directions: Tensor | None = None  # (n, d), where it compares directions with class means
     sums: Tensor | None = None  # (W, d) of the support set's directions
-    centred: bool = False  # whether expected answers are part of the directions
+    counts: Tensor | None = None  # (W,): how many images these are
+    centre: Centre = "nothing"
+
+    def in_company(self, shots: float) -> "Guess":
+        """The same about a batch of images that are judged together: what they have in common tells nothing."""
+        if self.directions is None or self.sums is None or self.counts is None or self.centre != "nothing":
+            return self
+        directions, sums = measured_from_mean(self.directions, self.sums, self.counts)
+        logits = student_scale(shots, "batch") * class_cosines(directions, sums)
+        return Guess(logits, directions, sums, self.counts, "batch")
 
     def after(self, belief: Tensor, asked: Tensor, shots: float) -> Tensor:
         """Its logits (n, W) once the images `asked` (n,) have joined the classes they seem to belong to."""
@@ -57,7 +68,7 @@ class Guess:
             return self.logits
         more = float(asked.sum()) / self.logits.shape[1]
         cosines = class_cosines(self.directions, self.sums, belief * asked.unsqueeze(1))
-        return student_scale(shots + more, centred=self.centred) * cosines
+        return student_scale(shots + more, self.centre) * cosines
 
 
 @dataclass
@@ -132,7 +143,8 @@ class _Batch:
     def __init__(
         self, apis: Sequence[Metered], support: SupportAnswers, pictures: Pictures, guess: Guess, asking: Asking
     ) -> None:
-        self.apis, self.support, self.pictures, self.guess, self.asking = apis, support, pictures, guess, asking
+        self.apis, self.support, self.pictures, self.asking = apis, support, pictures, asking
+        self.alone, self.guess = guess, guess.in_company(support.shots) if asking.learn else guess
         count, self.way = guess.logits.shape
         self.asked = torch.zeros(count, len(apis), dtype=torch.bool)
         self.directions = [torch.zeros(count, sums.shape[1]) for sums in support.sums]
@@ -217,7 +229,10 @@ class _Batch:
             name: (torch.cat([rows for rows, _ in parts]), torch.cat([answers for _, answers in parts]))
             for name, parts in self.answers.items()
         }
-        return Outcome(self._logits().softmax(1), self.asked, self.queries, self.failures, told)
+        logits = (
+            self._logits() if bool(self.asked.any()) else self.alone.logits
+        )  # without answers every image is judged by itself
+        return Outcome(logits.softmax(1), self.asked, self.queries, self.failures, told)
 
 
 def most_queries(apis: int, images: int, asking: Asking) -> int:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dfml.adaptation.answer_features import class_cosines
+from dfml.adaptation.answer_features import Centre, class_cosines
 from dfml.adaptation.asking import (
     Asking,
     Guess,
@@ -373,7 +373,9 @@ class FewShotClassifier(Estimator):
         told = torch.cat(logits) if logits else torch.zeros(0, len(self.classes_))
         if not directions or student.sums is None:
             return Guess(told)
-        return Guess(told, torch.cat(directions), student.sums.cpu(), centred=student.expected is not None)
+        counts = None if self._support_set is None else torch.bincount(self._support_set[1], minlength=len(told.T))
+        centre: Centre = "nothing" if student.expected is None else "learning"
+        return Guess(told, torch.cat(directions), student.sums.cpu(), counts, centre)
 
     def _examples(self) -> tuple[Tensor, Tensor]:
         examples = self._offline().examples

@@ -104,7 +104,7 @@ def adapt_student(
     if compares:
         adapted.examples = adapted.directions(normalise(x)), y
         adapted.sums = class_sums(*adapted.examples, way)
-        adapted.scale.fill_(student_scale(len(y) / way, centred=expected is not None))
+        adapted.scale.fill_(student_scale(len(y) / way, "nothing" if expected is None else "learning"))
     return adapted
 
 

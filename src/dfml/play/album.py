@@ -28,11 +28,20 @@ class View:
     labels: Sequence[int]
     """the class of each example"""
     new: Sequence[Picture]
+    names: Mapping[int, str]
+    """of the classes"""
 
     @property
     def classes(self) -> list[int]:
         """Those that hold a picture."""
         return sorted(set(self.labels))
+
+    @property
+    def named_labels(self) -> list[str]:
+        """The name of each example's class; two classes at least."""
+        if len(self.classes) < 2:
+            raise ConfigError("a classifier needs at least 2 classes with pictures; add some first")
+        return [self.names[label] for label in self.labels]
 
 
 def pixels(pictures: Sequence[Picture]) -> NDArray[np.uint8]:
@@ -43,7 +52,7 @@ def pixels(pictures: Sequence[Picture]) -> NDArray[np.uint8]:
 class Album:
     """Classes by number with their names, and pictures by number with the class that each lies in.
 
-    Only one thread changes it. Files live in `folder`, which vanishes with the album.
+    Only one thread changes it or takes a view. Files live in `folder`, which vanishes with the album.
     """
 
     def __init__(self, shape: tuple[int, int, int], *, fixed: Sequence[str] = ()) -> None:
@@ -67,7 +76,8 @@ class Album:
     def view(self) -> View:
         examples = [p for p in self.pictures.values() if self._into[p.number] is not None]
         new = [p for p in self.pictures.values() if self._into[p.number] is None]
-        return View(self.version, examples, [self._into[p.number] or 0 for p in examples], new)
+        labels = [self._into[p.number] or 0 for p in examples]
+        return View(self.version, examples, labels, new, dict(self.classes))
 
     def class_of(self, picture: int) -> int | None:
         """The class that a picture lies in."""
@@ -77,9 +87,9 @@ class Album:
         """For a class or picture that is to be added."""
         return next(self._numbers)
 
-    def read(self, file: Path, name: str) -> Picture:
-        """A picture for this album; any thread may read one."""
-        return read_picture(file, number=self.next_number(), name=name, shape=self.shape)
+    def read(self, number: int, name: str) -> Picture:
+        """The picture in the file of that number in `folder`; any thread may read one."""
+        return read_picture(self.folder / str(number), number=number, name=name, shape=self.shape)
 
     def add(self, picture: Picture, into: int | None) -> None:
         self._check_class(into)
@@ -126,14 +136,6 @@ class Album:
                 self._into[picture] = None
         del self.classes[number]
         self.version += 1
-
-    def support(self) -> Mapping[str, list[Picture]]:
-        """The pictures of each class that holds one, by its name."""
-        held: dict[str, list[Picture]] = {}
-        for number, into in self._into.items():
-            if into is not None:
-                held.setdefault(self.classes[into], []).append(self.pictures[number])
-        return held
 
     def _checked(self, name: str, but: int | None = None) -> str:
         name = shown(name, NAME)

@@ -88,7 +88,8 @@ class Desk:
         return FileResponse(PAGE.parent.parent / "report" / "page.css")
 
     async def state(self, request: Request) -> Response:
-        return JSONResponse(state_told(self.studio, can_export=find_spec("onnx") is not None))
+        told = state_told(self.studio, can_export=find_spec("onnx") is not None)
+        return JSONResponse(told | await self._asking_told())
 
     async def judgement(self, request: Request) -> Response:
         view = self.album.view()
@@ -116,10 +117,13 @@ class Desk:
     async def add_picture(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
         into = request.query_params.get("into")
-        file = self.album.folder / str(self.album.next_number())
+        if into is not None and not into.isdecimal():
+            raise HTTPException(400)
+        number = self.album.next_number()
+        file = self.album.folder / str(number)
         try:
             await _receive(request, file, name)
-            picture = await self._in(self._readers, lambda: self.album.read(file, name))
+            picture = await self._in(self._readers, lambda: self.album.read(number, name))
             self.album.add(picture, None if into is None else int(into))
         except BaseException:
             file.unlink(missing_ok=True)
@@ -150,7 +154,7 @@ class Desk:
         if self.asking is None:
             raise ConfigError(f"no API can be asked: {self.studio.silent}")
         self.asking.on = (await _message(request)).get("on") is True
-        return JSONResponse(asking_told(self.studio))
+        return JSONResponse(await self._asking_told())
 
     async def ask(self, request: Request) -> Response:
         asking, message, view = self.asking, await _message(request), self.album.view()
@@ -160,10 +164,11 @@ class Desk:
         every = message.get("every") is True
         heard = await self._in(self._line, lambda: asking.ask(view, wanted, every=every))
         told = heard_told(view, heard, only={picture.number for picture in wanted})
-        return JSONResponse({"version": view.version} | asking_told(self.studio) | told)
+        return JSONResponse({"version": view.version} | await self._asking_told() | told)
 
     async def save(self, request: Request) -> Response:
-        await self._in(self._line, self.studio.save)
+        view = self.album.view()
+        await self._in(self._line, lambda: self.studio.save(view))
         return JSONResponse({"folder": str(self.studio.folder), "line": self.studio.predict_line})
 
     async def thumbnail(self, request: Request) -> Response:
@@ -174,7 +179,8 @@ class Desk:
         return Response(picture.thumbnail, media_type="image/webp", headers=keep)
 
     async def onnx(self, request: Request) -> Response:
-        model = await self._in(self._bench, self.studio.onnx)
+        view = self.album.view()
+        model = await self._in(self._bench, lambda: self.studio.onnx(view))
         headers = {"content-disposition": 'attachment; filename="model.onnx"'}
         return Response(model, media_type="application/octet-stream", headers=headers)
 
@@ -185,6 +191,10 @@ class Desk:
         page = await self._in(self._readers, lambda: report(run))
         headers = {"content-security-policy": REPORT_POLICY}
         return Response(page, media_type="text/html", headers=headers)
+
+    async def _asking_told(self) -> dict[str, Any]:
+        view = self.album.view()
+        return await asyncio.to_thread(lambda: asking_told(self.studio, view))
 
     async def _in(self, threads: Executor, work: Callable[[], Told]) -> Told:
         return await asyncio.get_running_loop().run_in_executor(threads, work)
@@ -210,6 +220,9 @@ def _explaining(handler: Handler) -> Handler:
             return await handler(request)
         except DfmlError as error:
             return JSONResponse({"problem": str(error)})
+        except OSError as error:
+            what = error.strerror or type(error).__name__
+            return JSONResponse({"problem": f"where dfml play runs, that failed: {what}; see to it and try again"})
 
     return explained
 

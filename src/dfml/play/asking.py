@@ -111,10 +111,10 @@ class Asking:
             "priced": dearest > 0,
         }
 
-    def named(self, view: View, names: Mapping[int, str]) -> FewShotClassifier:
+    def named(self, view: View) -> FewShotClassifier:
         """The live classifier with its classes' names; all it asks about is on file."""
         self._close()
-        live = self._classifier().fit(pixels(view.examples), [names[label] for label in view.labels])
+        live = self._classifier().fit(pixels(view.examples), view.named_labels)
         return live.set_params(apis=self.manifest, ask="auto")
 
     def close(self) -> None:

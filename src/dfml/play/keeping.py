@@ -8,22 +8,21 @@ from urllib.parse import unquote
 
 from dfml.data.layout import class_folders, images_in
 from dfml.errors import DataError
-from dfml.play.album import Album
+from dfml.play.album import Album, View
 
 FOLDER = "pictures"
 """in a classifier's folder"""
 
 
-def keep(album: Album, classifier: Path) -> None:
+def keep(view: View, classifier: Path) -> None:
     """Write every picture that teaches, as it came, and leave none of an earlier time."""
     classifier.mkdir(parents=True, exist_ok=True)
     target = classifier / FOLDER
     with tempfile.TemporaryDirectory(dir=classifier, prefix=".pictures-") as place:
-        for name, pictures in album.support().items():
+        for order, (picture, name) in enumerate(zip(view.examples, view.named_labels, strict=True)):
             folder = Path(place) / "new" / _as_folder(name)
-            folder.mkdir(parents=True)
-            for order, picture in enumerate(pictures):
-                shutil.copyfile(picture.file, folder / f"{order:04d}{picture.suffix}")
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(picture.file, folder / f"{order:04d}{picture.suffix}")
         if target.exists():
             target.rename(Path(place) / "old")
         (Path(place) / "new").rename(target)
@@ -35,10 +34,10 @@ def take_up(album: Album, folder: Path) -> list[str]:
     for name in class_folders(folder):
         into = album.add_class(_as_name(name))
         for file in images_in(folder / name):
-            copy = album.folder / str(album.next_number())
-            shutil.copyfile(file, copy)
+            number = album.next_number()
+            shutil.copyfile(file, album.folder / str(number))
             try:
-                album.add(album.read(copy, file.name), into)
+                album.add(album.read(number, file.name), into)
             except DataError as error:
                 problems.append(str(error))
     return problems

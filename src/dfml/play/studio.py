@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dfml import FewShotClassifier, Initialisation
 from dfml.errors import ConfigError
-from dfml.play.album import Album, pixels
+from dfml.play.album import Album, View, pixels
 from dfml.play.asking import Asking
 from dfml.play.judging import Judge
 from dfml.play.keeping import FOLDER, keep, take_up
@@ -36,8 +36,8 @@ class Studio:
     """why no API can be asked"""
     notes: tuple[str, ...] = ()
     """what the user should know from the start"""
-    saved: int | None = None
-    """the album's version that was saved last"""
+    saved: bool = False
+    """whether there is a classifier in `folder`"""
 
     @property
     def predict_line(self) -> str:
@@ -47,22 +47,24 @@ class Studio:
             return line
         return line + " --ask auto" + (f" --budget {self.asking.budget}" if self.asking.budget is not None else "")
 
-    def save(self) -> None:
+    def save(self, view: View) -> None:
         """Write the classifier, and all that is needed to go on with it here."""
-        classifier = self._named(asking=True)
+        if self.initialisation is None:
+            return  # it is there already
+        live = self.asking is not None and self.asking.on
+        classifier = self.asking.named(view) if self.asking is not None and live else self._named(view)
         classifier.save(self.folder)
-        if self.initialisation is not None:
-            self.initialisation.save(self.folder / "init.safetensors")
-        keep(self.album, self.folder)
-        self.saved = self.album.version
+        self.initialisation.save(self.folder / "init.safetensors")
+        keep(view, self.folder)
+        self.saved = True
 
-    def onnx(self) -> bytes:
+    def onnx(self, view: View) -> bytes:
         """The classifier's network as an ONNX file."""
         if find_spec("onnx") is None:
             raise ConfigError("the package onnx is missing; pip install 'dfml[onnx]' to export")
         with tempfile.TemporaryDirectory() as place:
             file = Path(place) / "model.onnx"
-            self._named(asking=False).export_onnx(file)
+            self._named(view).export_onnx(file)
             return file.read_bytes()
 
     def close(self) -> None:
@@ -70,16 +72,11 @@ class Studio:
             self.asking.close()
         self.album.close()
 
-    def _named(self, *, asking: bool) -> FewShotClassifier:
-        """The classifier with its classes' names, which asks like the page where the switch is on."""
+    def _named(self, view: View) -> FewShotClassifier:
+        """The offline classifier with its classes' names."""
         if self.initialisation is None:
             return FewShotClassifier.load(self.folder)
-        view, names = self.album.view(), self.album.classes
-        if len(view.classes) < 2:
-            raise ConfigError("a classifier needs at least 2 classes with pictures; add some first")
-        if asking and self.asking is not None and self.asking.on:
-            return self.asking.named(view, names)
-        return self.initialisation.adapt(pixels(view.examples), [names[label] for label in view.labels])
+        return self.initialisation.adapt(pixels(view.examples), view.named_labels)
 
 
 def open_studio(
@@ -142,7 +139,7 @@ def _taught(
     judge = Judge(lambda images, labels: init.adapt(images, labels, device=device))
     silent = "start it with --ask apis.toml to ask APIs"
     title = (run or folder).resolve().name
-    saved = album.version if support is None and (folder / "classifier.safetensors").is_file() else None
+    saved = support is None and (folder / "classifier.safetensors").is_file()
     return Studio(title, folder, run, init, album, judge, asking, silent, tuple(notes), saved)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from dfml import Initialisation
 from dfml.errors import shown
 from dfml.play.album import MOST_CLASSES, MOST_PICTURES, View
 from dfml.play.asking import Heard
@@ -16,9 +17,10 @@ def state_told(studio: Studio, *, can_export: bool) -> dict[str, Any]:
     album = studio.album
     return {
         "title": studio.title,
+        "about": about_told(studio.initialisation),
         "fixed": album.fixed,
         "folder": str(studio.folder),
-        "saved": studio.saved is not None or album.fixed,
+        "saved": studio.saved or album.fixed,
         "line": studio.predict_line,
         "has_report": studio.run is not None,
         "can_export": can_export,
@@ -34,12 +36,22 @@ def state_told(studio: Studio, *, can_export: bool) -> dict[str, Any]:
             }
             for picture in album.pictures.values()
         ],
-        **asking_told(studio),
     }
 
 
-def asking_told(studio: Studio) -> dict[str, Any]:
-    """The switch: whether it is on, who is asked, what it costs."""
+def about_told(initialisation: Initialisation | None) -> str:
+    """How the network came to be, in a few words."""
+    told = {} if initialisation is None else initialisation.provenance
+    words = [shown(told["method"])] if "method" in told else []
+    if isinstance(told.get("apis"), list) and isinstance(told.get("queries"), int):
+        words.append(f"taught by {len(told['apis']):,} APIs with {told['queries']:,} queries")
+    if initialisation is not None and initialisation.caveat:
+        words.append(initialisation.caveat)
+    return ", ".join(words)
+
+
+def asking_told(studio: Studio, view: View) -> dict[str, Any]:
+    """The switch: whether it is on, who is asked, what it costs. It reads the ledgers, which takes a moment."""
     asking = studio.asking
     if asking is None:
         return {"asking": {"possible": False, "on": False, "why": studio.silent}}
@@ -56,7 +68,7 @@ def asking_told(studio: Studio) -> dict[str, Any]:
             }
             for api in asking.apis
         ],
-        "cost": asking.cost(studio.album.view()),
+        "cost": asking.cost(view),
     }
     return {"asking": told}
 

@@ -4,7 +4,7 @@ import { addClass, addFiles, removeClass, renameClass } from "./actions.js";
 import { openDetail } from "./detail.js";
 import { arrange, byId, h, setText } from "./dom.js";
 import { choosers, dragged, takeDrops } from "./drop.js";
-import { state } from "./state.js";
+import { byNumber, state } from "./state.js";
 import { thumbnail } from "./thumbnails.js";
 import { leftOutTold, plural } from "./words.js";
 
@@ -39,7 +39,7 @@ function drawCard(number, name, pictures) {
     card.tools.name(name);
   }
   setText(card.count, state.fixed ? "" : pictures.length ? plural(pictures.length, "picture") : "drop pictures here");
-  arrange(card.pictures, pictures.map((picture) => drawPicture(picture, name)));
+  arrange(card.pictures, pictures.sort(byNumber).map((picture) => drawPicture(picture, name)));
 }
 
 function drawPicture(picture, className) {

@@ -27,10 +27,10 @@ export function takeDrops(element, into) {
 export const dragged = (number) => (event) => event.dataTransfer.setData(OURS, String(number));
 
 // Buttons that do the same for who cannot drag: choose files, or use a camera. `name` tells who only hears for which place.
-export function choosers(into) {
+export function choosers(into, label = "Add") {
   const input = h("input", { type: "file", multiple: true, accept: "image/*", hidden: true });
   input.addEventListener("change", () => (addFiles(input.files, into()), (input.value = "")));
-  const choose = h("button", { type: "button", onclick: () => input.click() }, "Add pictures");
+  const choose = h("button", { type: "button", onclick: () => input.click() }, label);
   const camera = h("button", { type: "button", onclick: () => openCamera(into()) }, "Camera");
   function name(what) {
     choose.setAttribute("aria-label", `Add pictures to ${what}`);

@@ -17,7 +17,7 @@ prepareKeep();
 prepareLearned();
 catchStrays();
 for (const draw of [drawClasses, drawTray, drawSwitch, drawKeep]) onChange(draw);
-onChange(() => setText(byId("about"), state.title ?? ""));
+onChange(() => setText(byId("about"), [state.title, state.about].filter(Boolean).join(": ")));
 
 if (await load()) {
   for (const note of state.notes) complain(note);

@@ -33,4 +33,6 @@ export function take(told) {
   changed();
 }
 
+// Pictures are numbered as they are sent, and arrive as they are done.
+export const byNumber = (a, b) => a.number - b.number;
 export const inTray = () => [...state.pictures.values()].filter((p) => p.into === null);

@@ -5,7 +5,7 @@ import { openDetail } from "./detail.js";
 import { arrange, byId, h, setText } from "./dom.js";
 import { choosers, dragged, takeDrops } from "./drop.js";
 import { ordered, verdict } from "./opinion.js";
-import { changed, inTray, state } from "./state.js";
+import { byNumber, changed, inTray, state } from "./state.js";
 import { thumbnail } from "./thumbnails.js";
 import { percent, plural } from "./words.js";
 
@@ -14,7 +14,7 @@ const shown = new Map(); // picture -> its card
 export function prepareTray() {
   const drop = byId("tray-drop");
   const hint = h("p", {}, "Drop pictures here to see what the classifier says of them");
-  const tools = choosers(() => null);
+  const tools = choosers(() => null, "Add pictures");
   tools.name("try");
   drop.replaceChildren(hint, h("div", { className: "tools" }, tools.elements));
   takeDrops(byId("try"), () => null);
@@ -25,7 +25,7 @@ export function prepareTray() {
 export function drawTray() {
   const pictures = inTray();
   for (const number of shown.keys()) if (state.pictures.get(number)?.into !== null) shown.delete(number);
-  const verdicts = new Map(pictures.map(({ number }) => [number, verdict(state.judgement, number)]));
+  const verdicts = new Map(pictures.sort(byNumber).map(({ number }) => [number, verdict(state.judgement, number)]));
   const certainty = (number) => verdicts.get(number)?.final.certainty ?? null;
   const order = ordered([...verdicts.keys()], certainty, {
     unsureFirst: byId("unsure-first").checked,
