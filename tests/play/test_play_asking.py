@@ -130,6 +130,7 @@ def test_a_live_classifier_is_saved_and_goes_on_where_it_was(play, manifest, tmp
     told = played.tell("api/save", {})
     assert told["line"] == f"dfml predict {tmp_path / 'clf'} IMAGE... --ask auto --budget 100"
     assert FewShotClassifier.load(tmp_path / "clf").api_weights_.keys() == {"colours", "hostile"}
+    assert played.ask("api/judgement")["heard"]["failures"] == {}, "what was said is not forgotten by saving"
     again = play(tmp_path / "clf", budget=100)
     again.tell("api/switch", {"on": True})
     again.tell("api/ask", {"pictures": []})

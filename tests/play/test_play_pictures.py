@@ -83,8 +83,19 @@ def test_half_a_picture_is_refused_by_its_own_name(tmp_path):
 def test_a_file_too_large_is_not_looked_into(tmp_path):
     with (tmp_path / "0").open("wb") as file:
         file.truncate(LARGEST_FILE + 1)
-    with pytest.raises(DataError, match="32 are the most"):
+    with pytest.raises(DataError, match="more than 32 MB"):
         read_picture(tmp_path / "0", number=0, name="a.png", shape=SHAPE)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_the_server_stops_reading_one_too_large_and_keeps_nothing(play, announced):
+    played = play()
+    parts = [bytes(1 << 20)] * ((LARGEST_FILE >> 20) + 1)
+    content = b"".join(parts) if announced else iter(parts)
+    told = played.client.post("api/pictures", content=content, params={"name": "large.png"}).json()
+    assert told == {"problem": "large.png has more than 32 MB; make it smaller first"}
+    assert list(played.studio.album.folder.iterdir()) == []
+    assert played.ask("api/state")["pictures"] == []
 
 
 def test_a_name_is_cut_and_keeps_no_control_characters(tmp_path):

@@ -153,7 +153,7 @@ class Desk:
     async def switch(self, request: Request) -> Response:
         if self.asking is None:
             raise ConfigError(f"no API can be asked: {self.studio.silent}")
-        self.asking.on = (await _message(request)).get("on") is True
+        self.asking.turn((await _message(request)).get("on") is True)
         return JSONResponse(await self._asking_told())
 
     async def ask(self, request: Request) -> Response:
@@ -231,13 +231,13 @@ async def _receive(request: Request, file: Path, name: str) -> None:
     """Write the request's body to `file`, and stop where it grows too large."""
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > LARGEST_FILE:
-        raise ConfigError(too_large(name, int(announced)))
+        raise too_large(name)
     size = 0
     with file.open("wb") as written:
         async for part in request.stream():
             size += len(part)
             if size > LARGEST_FILE:
-                raise ConfigError(too_large(name, size))
+                raise too_large(name)
             written.write(part)
 
 

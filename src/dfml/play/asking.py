@@ -25,7 +25,10 @@ class Opinion:
 
 @dataclass
 class Heard:
-    """What was said of an album's pictures by APIs and classifier together, column by column of `classes`."""
+    """What was said of an album's pictures by APIs and classifier together, column by column of `classes`.
+
+    Its tables are replaced, never changed: another thread may be reading them.
+    """
 
     version: int
     classes: Sequence[int]
@@ -62,6 +65,12 @@ class Asking:
         channels, heights, widths = zip(*(api.spec.image for api in self.apis), strict=True)
         return max(channels), max(heights), max(widths)
 
+    def turn(self, on: bool) -> None:
+        """Turn the switch. APIs that had failed are tried again when it is turned on anew."""
+        if on and not self.on and self.heard is not None and self.heard.failures:
+            self.heard = None
+        self.on = on
+
     def ask(self, view: View, asked: Sequence[Picture], *, every: bool = False) -> Heard:
         """Ask about the examples, and about those of the pictures that are in doubt, or `every` API about each.
 
@@ -74,15 +83,16 @@ class Asking:
             return heard
         live.set_params(ask=float(len(self.apis)) if every else "auto")
         outcome = live.answer(pixels(asked))
-        heard.failures |= outcome.failures
-        heard.said.update(zip((p.number for p in asked), outcome.probabilities.numpy(), strict=True))
-        heard.opinions.update({p.number: [] for p in asked})
+        opinions: dict[int, list[Opinion]] = {p.number: [] for p in asked}
         classes = {api.spec.name: api.spec.classes for api in self.apis}
         for name, (rows, answers) in outcome.answers.items():
             best = answers.topk(min(SHOWN, answers.shape[1]), dim=1)
             for row, values, columns in zip(rows.tolist(), best.values.tolist(), best.indices.tolist(), strict=True):
                 told = [(classes[name][column], value) for column, value in zip(columns, values, strict=True)]
-                heard.opinions[asked[row].number].append(Opinion(name, told))
+                opinions[asked[row].number].append(Opinion(name, told))
+        heard.failures = heard.failures | outcome.failures
+        heard.said = heard.said | dict(zip(opinions, outcome.probabilities.numpy(), strict=True))
+        heard.opinions = heard.opinions | opinions
         return heard
 
     def weights(self) -> Mapping[str, float]:
@@ -113,7 +123,8 @@ class Asking:
 
     def named(self, view: View) -> FewShotClassifier:
         """The live classifier with its classes' names; all it asks about is on file."""
-        self._close()
+        if self._live is not None:
+            self._live.close()  # of two that hold the ledgers open, one would not see what the other wrote
         live = self._classifier().fit(pixels(view.examples), view.named_labels)
         return live.set_params(apis=self.manifest, ask="auto")
 

@@ -31,7 +31,7 @@ class LeftOut:
 
 @dataclass
 class Judgement:
-    """What is said of an album's pictures, column by column of `classes`."""
+    """What is said of an album's pictures, column by column of `classes`; tables are replaced, never changed."""
 
     version: int
     classes: Sequence[int]
@@ -55,7 +55,7 @@ class Judge:
         fresh = [picture for picture in view.new if picture.number not in last.said]
         if fresh:
             told = self._classifier.predict_proba(pixels(fresh))
-            last.said.update(zip((picture.number for picture in fresh), told, strict=True))
+            last.said = last.said | dict(zip((picture.number for picture in fresh), told, strict=True))
         return last
 
     def nearest(self, view: View, picture: Picture, count: int = 2) -> list[tuple[int, float]]:

@@ -59,16 +59,15 @@ def read_picture(file: Path, *, number: int, name: str, shape: tuple[int, int, i
     return Picture(number, name, file, suffix, pixels, drawn.getvalue(), side)
 
 
-def too_large(name: str, size: int) -> str:
-    """What to say of a file of `size` bytes."""
-    most = LARGEST_FILE >> 20
-    return f"{name} has {size / (1 << 20):,.0f} MB, and {most} are the most; make it smaller first"
+def too_large(name: str) -> DataError:
+    """What to say of a file with more bytes than `LARGEST_FILE`."""
+    return DataError(f"{shown(name, NAME)} has more than {LARGEST_FILE >> 20} MB; make it smaller first")
 
 
 def _header(file: Path, name: str) -> tuple[int, int, str]:
     """Width, height and suffix, from the first bytes alone: what would not fit into memory is never decoded."""
-    if (size := file.stat().st_size) > LARGEST_FILE:
-        raise DataError(too_large(name, size))
+    if file.stat().st_size > LARGEST_FILE:
+        raise too_large(name)
     Image.init()
     known = [name for name in FORMATS if name in Image.OPEN]  # builds of Pillow differ; MPO comes by way of JPEG
     try:

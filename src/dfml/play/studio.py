@@ -54,6 +54,7 @@ class Studio:
         live = self.asking is not None and self.asking.on
         classifier = self.asking.named(view) if self.asking is not None and live else self._named(view)
         classifier.save(self.folder)
+        classifier.close()
         self.initialisation.save(self.folder / "init.safetensors")
         keep(view, self.folder)
         self.saved = True

@@ -83,8 +83,7 @@ export async function addFiles(files, into) {
 
 function fits(file) {
   if (file.size <= state.limits.file) return true;
-  const most = megabytes(state.limits.file);
-  complain(new Error(`${file.name} has ${megabytes(file.size)}, and ${most} are the most; make it smaller first`));
+  complain(new Error(`${file.name} has more than ${megabytes(state.limits.file)}; make it smaller first`));
   return false;
 }
 
@@ -105,8 +104,10 @@ export const removePicture = (number) =>
   });
 
 export async function clearTray() {
-  for (const { number } of inTray()) if ((await attempt(() => tell("DELETE", `api/pictures/${number}`))) === null) break;
-    else state.pictures.delete(number);
+  for (const { number } of inTray()) {
+    if ((await attempt(() => tell("DELETE", `api/pictures/${number}`))) === null) break;
+    state.pictures.delete(number);
+  }
   changed();
   judgeSoon();
 }
@@ -150,7 +151,8 @@ async function heardAbout(message) {
   const told = await tell("POST", "api/ask", { message });
   hear(told);
   if (told.version !== state.judgement.version || !told.heard) return judgeSoon(), false;
-  const before = state.judgement.heard ?? { said: {}, asked: {} };
+  const before = state.judgement.heard ?? { said: {}, asked: {}, failures: {} };
+  for (const [api, reason] of Object.entries(told.heard.failures)) if (!(api in before.failures)) complain(new Error(reason));
   state.judgement.heard = {
     ...told.heard,
     said: { ...before.said, ...told.heard.said },

@@ -21,7 +21,6 @@ export function drawSwitch() {
   const failed = Object.keys(state.judgement?.heard?.failures ?? {}).length;
   const parts = possible ? [costTold(cost), failed && `${plural(failed, "API")} failed`, state.asked && "asking…"] : [`offline; ${why}`];
   setText(byId("switch-cost"), parts.filter(Boolean).join(", "));
-  byId("switch-cost").title = Object.values(state.judgement?.heard?.failures ?? {}).join("\n");
 }
 
 // Says who would get the pictures and what it can cost, before anything leaves the machine.

@@ -38,7 +38,7 @@ export async function openCamera(into) {
 }
 
 // The largest centred square of what the camera sees, as a file.
-export async function still(video, name) {
+async function still(video, name) {
   const side = Math.min(video.videoWidth, video.videoHeight);
   const canvas = h("canvas", { width: side, height: side });
   const [left, top] = [(video.videoWidth - side) / 2, (video.videoHeight - side) / 2];

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 const COARSE = 96; // a smaller one is shown with its pixels, not blurred
 
-export const address = (number) => `pictures/${number}.webp`;
+const address = (number) => `pictures/${number}.webp`;
 
 export function thumbnail({ number, name, side }, given = {}) {
   const className = side < COARSE ? "coarse" : "";
