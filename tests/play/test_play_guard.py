@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from dfml.errors import ConfigError
-from dfml.play.server import PlayServer
+from dfml.play.server import PlayServer, open_browser
 
 
 @pytest.fixture
@@ -89,6 +89,19 @@ def test_no_other_file_is_served(page, path):
         answer = b"".join(iter(lambda: raw.recv(4096), b""))
     assert answer.split()[1] in (b"403", b"404", b"405")
     assert b"import" not in answer
+
+
+def test_no_browser_takes_over_a_terminal(monkeypatch):
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: not opened.append(address))  # type: ignore[func-returns-value]
+    monkeypatch.setattr("sys.platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert not open_browser("http://127.0.0.1:1/x/")
+    assert opened == []
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert open_browser("http://127.0.0.1:1/x/")
+    assert opened == ["http://127.0.0.1:1/x/"]
 
 
 def test_a_port_that_is_taken_gets_one_sentence(page, play):

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -199,7 +200,7 @@ def test_of_two_hundred_pictures_the_page_says_what_the_library_says(play, visit
 def test_a_server_that_dies_is_told_of_and_nothing_breaks(visit, run_folder, tmp_path, browser):
     command = [sys.executable, "-m", "dfml", "play", str(run_folder), "--out", str(tmp_path / "clf"), "--no-browser"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
     ) as server:
         try:
             said = server.stdout.readline()
@@ -207,8 +208,12 @@ def test_a_server_that_dies_is_told_of_and_nothing_breaks(visit, run_folder, tmp
             one = Visit(browser, said.split()[2])
             one.drop(one.card("class 1"), [("early.png", coloured("red", 0))])
             expect(one.card("class 1").locator(".picture")).to_have_count(1)
+            server.send_signal(signal.SIGINT)
+            assert server.wait(60) == 0, "Ctrl-C is how it ends"
+            assert "what was saved, asked and paid for is kept" in server.stdout.read()
         finally:
             server.kill()
+    assert list(tmp_path.glob("dfml-play-*")) == [], "the pictures that were not saved are gone"
     one.drop(one.page.locator("#try"), [("late.png", coloured("red", 1))])
     expect(one.page.get_by_role("alert").get_by_text("dfml play has ended. Start it again")).to_be_visible()
     expect(one.card("class 1").locator(".picture")).to_have_count(1)
@@ -303,8 +308,8 @@ def test_a_thousand_pictures_stay_smooth(play, visit):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (375, "dark")])
-def test_nothing_is_in_the_way_of_anybody(play, visit, width, scheme):
-    played = play()
+def test_nothing_is_in_the_way_of_anybody(play, visit, tiny_zoo, width, scheme):
+    played = play(ask=tiny_zoo)
     one = visit(played, width=width, scheme=scheme, bypass_csp=True)  # axe is not ours and makes HTML
     assert violations(one.page) == []
     played.teach(2)
@@ -315,6 +320,10 @@ def test_nothing_is_in_the_way_of_anybody(play, visit, width, scheme):
     assert violations(one.page) == []
     one.tray().first.click()
     expect(one.page.get_by_role("dialog")).to_be_visible()
+    assert violations(one.page) == []
+    one.page.keyboard.press("Escape")
+    one.page.get_by_role("switch").click()
+    expect(one.page.get_by_role("dialog", name="Ask 3 APIs")).to_contain_text("All of them compute on this machine.")
     assert violations(one.page) == []
     assert one.page.evaluate("() => document.documentElement.scrollWidth") <= width
 

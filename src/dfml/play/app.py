@@ -65,7 +65,8 @@ class Desk:
             route("/api/pictures/{number:int}", self.detail),
             route("/api/pictures/{number:int}", self.move_picture, "PATCH"),
             route("/api/pictures/{number:int}", self.remove_picture, "DELETE"),
-            route("/api/switch", self.switch, "POST"),
+            route("/api/switch", self.switch),
+            route("/api/switch", self.turn_switch, "POST"),
             route("/api/ask", self.ask, "POST"),
             route("/api/save", self.save, "POST"),
             route("/pictures/{number:int}.webp", self.thumbnail),
@@ -151,6 +152,9 @@ class Desk:
         return JSONResponse({})
 
     async def switch(self, request: Request) -> Response:
+        return JSONResponse(await self._asking_told())
+
+    async def turn_switch(self, request: Request) -> Response:
         if self.asking is None:
             raise ConfigError(f"no API can be asked: {self.studio.silent}")
         self.asking.turn((await _message(request)).get("on") is True)

@@ -14,7 +14,7 @@ export async function attempt(work) {
     return await work();
   } catch (error) {
     complain(error);
-    if (!(error instanceof Gone)) attempt(async () => take(await ask("api/state")));
+    if (!(error instanceof Gone)) ask("api/state").then(take, complain); // what the page shows may be out of date
     return null;
   }
 }
@@ -114,7 +114,7 @@ export async function clearTray() {
 
 // --- APIs
 
-const refreshCost = async () => hear(await tell("POST", "api/switch", { message: { on: state.asking.on } }));
+const refreshCost = async () => hear(await ask("api/switch"));
 
 export const turnSwitch = (on) =>
   attempt(async () => {
