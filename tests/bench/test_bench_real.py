@@ -9,12 +9,13 @@ import torch
 
 from dfml.apis.blackbox import ApiSpec, Terms
 from dfml.apis.local.function import FunctionApi
-from dfml.bench.real import RealTable, Remembered, alone, known, run_real, together
+from dfml.bench.real import RealTable, alone, known, run_real, together
 from dfml.bench.results import read_tables
 from dfml.bench.show import markdown
 from dfml.cli import main
 from dfml.episode import Episode
 from dfml.errors import BudgetExceeded, ConfigError
+from dfml.evaluation.remembered import Remembered
 
 TABLE = RealTable(dataset="glyphs", way=3, shots=(1, 2), query=4, tasks=3)
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from dfml.adaptation.answer_features import answer_features, api_weight, class_cosines, class_sums
 from dfml.adaptation.classifier import FewShotClassifier
 from dfml.apis.blackbox import BlackBox
-from dfml.apis.ledger import Ledger, Metered, Purse, ledger_path
+from dfml.apis.ledger import Ledger, Purse, ledger_path
 from dfml.bench.cells import digest
 from dfml.bench.results import FORMAT, Results, write_table
 from dfml.config import from_mapping, to_mapping
@@ -28,14 +28,13 @@ from dfml.episode import Episode
 from dfml.errors import ConfigError, nearest
 from dfml.evaluation.accuracy import summarise
 from dfml.evaluation.metatest import TaskProtocol, describe, draw_tasks, open_parts, scorer
+from dfml.evaluation.remembered import Remembered
 from dfml.events import Spent
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.rng import stream
 
-CALL = 64 * 2**20
-"""bytes of images that one call carries"""
 SHARES = (0.0, 0.1, 0.3, 0.5, 1.0)
 """queries a prediction that the live row may spend"""
 RECORD = ("dataset", "part", "way", "shot", "query", "tasks", "seed", "mean", "ci95")
@@ -89,27 +88,6 @@ class RealTable:
         shared = {name: value for name, value in to_mapping(self).items() if name != "shots"}
         told = {**shared, "shot": shot, "head": {"head": head}, "inductive": True}
         return from_mapping(TaskProtocol, told, where="dfml bench real")
-
-
-class Remembered(Metered):
-    """An API behind its ledger, with the answers of this process in memory: tasks share most of their images.
-
-    It takes images of any size, known by their own pixels.
-    """
-
-    def __init__(self, api: BlackBox, ledger: Ledger) -> None:
-        super().__init__(api, ledger)
-        self._answers: dict[bytes, Tensor] = {}
-
-    def __call__(self, images: Tensor) -> Tensor:
-        """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
-        keys = [hashlib.blake2b(image.numpy().tobytes(), digest_size=16).digest() for image in images.contiguous()]
-        new = list({key: row for row, key in enumerate(keys) if key not in self._answers}.values())
-        channels, height, width = self.spec.image
-        for rows in torch.tensor(new, dtype=torch.long).split(max(1, CALL // (4 * channels * height * width))):
-            for row, answer in zip(rows.tolist(), super().__call__(images[rows]), strict=True):
-                self._answers[keys[row]] = answer
-        return torch.stack([self._answers[key] for key in keys])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from dfml.apis.blackbox import release
 from dfml.apis.ledger import Metered
 from dfml.evaluation.accuracy import summarise
 from dfml.evaluation.metatest import TaskProtocol, describe, draw_tasks
+from dfml.evaluation.remembered import Remembered
 from dfml.initialisation import Initialisation
 
 BINS = 10
@@ -85,7 +86,7 @@ def asked_through(manifest: Path, folder: Path, *, budget: int | None) -> Iterat
         for api in metered:
             opened.callback(release, api)
             opened.enter_context(api.ledger)
-        yield metered
+        yield [Remembered(api.api, api.ledger) for api in metered]
 
 
 def _result(
