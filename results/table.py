@@ -216,6 +216,44 @@ def random_table() -> str:
     return "\n".join(lines)
 
 
+def asking_table() -> str:
+    """What `dfml evaluate --ask` found by queries a prediction: accuracy, and how far probabilities are from it."""
+    titles = {"four-test": "test classes, the four of ImageNet", "lite0-val": "validation classes, Lite0 alone"}
+    lines = [
+        "| | queries a prediction | 1-shot | 5-shot | calibration error, 1 and 5 shots | tasks |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, title in titles.items():
+        path = HERE / "real" / f"{name}.json"
+        results = json.loads(path.read_text()) if path.exists() else []
+        for share in dict.fromkeys(r["ask_share"] for r in results):
+            one, five = (next(r for r in results if (r["ask_share"], r["shot"]) == (share, shot)) for shot in (1, 5))
+            cells = " | ".join(f"{r['mean']:.1f} ± {r['ci95']:.1f}" for r in (one, five))
+            gaps = " and ".join(f"{r['calibration_error']:.3f}" for r in (one, five))
+            lines.append(f"| {title} | {one['queries_per_prediction']:.2f} | {cells} | {gaps} | {one['tasks']} |")
+    return "\n".join(lines)
+
+
+def reliability_table() -> str:
+    """Predictions by the probability that the classifier gave them: how many of them are right."""
+    path = HERE / "real" / "lite0-val.json"
+    if not path.exists():
+        return "n/a"
+    asked = [r for r in json.loads(path.read_text()) if r["ask_share"] == 0.3]
+    bins: dict[int, dict[int, tuple[float, float, int]]] = {}
+    for r in asked:
+        for said, right, count in r["reliability"]:
+            bins.setdefault(min(9, int(10 * said)), {})[r["shot"]] = said, right, count
+    lines = [
+        "| 1 shot: says | is right | predictions | 5 shots: says | is right | predictions |",
+        "|---|---|---|---|---|---|",
+    ]
+    for shots in (bins[place] for place in sorted(bins)):
+        cells = [f"{100 * t[0]:.0f} % | {100 * t[1]:.0f} % | {t[2]:,}" if t else "| |" for t in map(shots.get, (1, 5))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def bench_table(name: str) -> str:
     """A table of `dfml bench`, as far as its cells have come in."""
     found = find_table(name)
@@ -256,6 +294,8 @@ TABLES = {
     "waiting": waiting_table,
     "growth": growth_table,
     "hearing": hearing_table,
+    "asking": asking_table,
+    "reliability": reliability_table,
 }
 
 

@@ -17,3 +17,19 @@ for part in val test; do
     dfml bench real --apis real-apis/apis.toml --dataset cifar-fs --data "$data" --part $part --run real-student \
         --shot 1 5 --tasks 300 --out "$here"
 done
+# Where the APIs know these classes and have seen these images, and where only one of them knows this kind.
+for dataset in cub mini-imagenet; do
+    dfml bench real --apis real-apis/apis.toml --dataset $dataset --data "$(dirname "$data")/$dataset" --part test \
+        --shot 1 5 --tasks 100 --rows api apis --out "$here"
+done
+# The four of ImageNet without the others; and what Lite0's probabilities are worth. What the tables asked is not asked again.
+mkdir -p real-student/asked
+cp -r "$here/ledger" real-student/asked/ 2> /dev/null || true
+python -c '
+import tomllib, tomli_w
+from pathlib import Path
+apis = tomllib.loads(Path("real-apis/apis.toml").read_text())["apis"]
+Path("real-apis/lite0.toml").write_text(tomli_w.dumps({"apis": {"lite0": apis["lite0"]}}))
+'
+measure test 300 real-student four-test --ask real-apis/imagenet.toml --ask-share .1 .5 1
+measure val 150 real-student lite0-val --ask real-apis/lite0.toml --ask-share 0 .1 .3 .5 1
