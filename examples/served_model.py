@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import dfml
-from dfml.apis.ledger import spending
 from dfml.apis.manifest import manifest_text
 from dfml.apis.remote.discovery import Found, discover
 
@@ -24,7 +23,7 @@ print(f"{len(found.entries)} models at {URL}: {', '.join(found.entries)}")
 init = dfml.learn("apis.toml", OUT, budget=BUDGET, resume=True)
 
 # 3. The bill, as the ledger has it.
-bill = spending(Path(OUT))
+bill = dfml.spending(OUT)
 for name, api in bill["apis"].items():
     print(f"{name}: {api['queries']} answers, {api['unusable']} unusable, {api['in_doubt']} in doubt")
 print(f"{bill['queries']} of at most {BUDGET} queries; the initialisation is in {OUT}")
