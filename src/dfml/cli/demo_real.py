@@ -23,6 +23,8 @@ WINDOWS, SHARE = 12, 0.6
 
 
 def run(args: argparse.Namespace) -> None:
+    from rich.markup import escape
+
     from dfml.adaptation.classifier import FewShotClassifier
     from dfml.cli.drawing import console, table
     from dfml.cli.learn import LearningProgress
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
         )
 
     names = sorted(set(labels))
-    console.print(f"\n[bold]3. {len(names)} classes of pictures[/bold]: {', '.join(names)}", markup=True)
+    console.print(f"\n[bold]3. {len(names)} classes of pictures[/bold]: {escape(', '.join(names))}")
     console.print(f"{len(support)} of them are the examples, the other {len(query)} are judged")
     live = FewShotClassifier(init, apis=manifest, folder=out / "classifier")
     live.fit(images[support], [labels[row] for row in support])

