@@ -19,10 +19,6 @@ class Block(NamedTuple):
     language: str
     text: str
 
-    @property
-    def name(self) -> str:
-        return f"{self.page}:{self.line}"
-
 
 def blocks(*languages: str) -> list[Block]:
     """Every block of all pages in one of these languages."""
