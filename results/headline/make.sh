@@ -8,7 +8,6 @@ for seed in 0; do
         --set recovery.filters=16 --set recovery.lr=0.003 --set recovery.steps=16 --set schedule.visits=100 \
         --set schedule.visits_until=0.25 --set schedule.iterations=800 --set replay.query=10 --set replay.batch=2 \
         --out bidf-mkd-100-$seed
-    measure val 150 bidf-mkd-100-$seed val-$seed --head finetune
     measure test 600 bidf-mkd-100-$seed bidf-mkd-100-$seed --head finetune prototype
 done
 
