@@ -129,6 +129,10 @@ def test_drop_name_predict_save_reload(play, visit, tmp_path):
     (tmp_path / "new.jpg").write_bytes(new[2][1])
     assert saved.predict(decode(tmp_path / "new.jpg", 16)[None]).tolist() == ["blue"]
     assert one.page.locator("#predict-line").inner_text() == f"dfml predict {tmp_path / 'clf'} IMAGE..."
+    one.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    copy.click()
+    expect(one.page.get_by_role("status").filter(has_text="Copied")).to_be_visible()
+    assert one.page.evaluate("() => navigator.clipboard.readText()") == f"dfml predict {tmp_path / 'clf'} IMAGE..."
     with one.page.expect_download() as download:
         one.page.get_by_role("link", name="Export ONNX").click()
     assert download.value.path().stat().st_size > 1000
