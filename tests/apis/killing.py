@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -53,19 +54,22 @@ def answered(log: Path) -> list[int]:
     return list(struct.unpack(f"<{len(data) // 4}I", data))
 
 
-def live(path: Path, log: Path, *, seed: int, budget: int, threads: int, calls: int) -> None:
-    """Ask for random images, many of them known, until somebody kills us, or `calls` times in every thread."""
+def live(path: Path, log: Path, begun: int, *, seed: int, budget: int, threads: int, calls: int) -> None:
+    """Ask for random images, many of them known, until somebody kills us, or `calls` times in every thread.
+
+    Every thread puts a byte into the pipe `begun` after its first call.
+    """
     torch.set_num_threads(1)
     ledger = Ledger(path, budget=budget, forgive_doubt=seed % 2 == 0)
     api = Metered(logging_api(log), ledger)
 
     def work(thread: int) -> None:
         draw = random.Random(f"{seed} {thread}")
-        for _ in range(calls):
-            try:
+        for number in range(calls):
+            with suppress(BudgetExceeded):
                 api(pictures([draw.randrange(IMAGES) for _ in range(draw.randint(1, 40))]))
-            except BudgetExceeded:
-                continue
+            if number == 0:
+                os.write(begun, b".")
 
     others = [threading.Thread(target=work, args=(thread,)) for thread in range(1, threads)]
     for other in others:
@@ -76,13 +80,13 @@ def live(path: Path, log: Path, *, seed: int, budget: int, threads: int, calls: 
     ledger.close()
 
 
-def fork(path: Path, log: Path, *, seed: int, budget: int, threads: int, calls: int) -> int:
+def fork(path: Path, log: Path, begun: int, *, seed: int, budget: int, threads: int, calls: int) -> int:
     child = os.fork()
     if child == 0:
         status = 1
         try:
             torch.set_num_threads(1)  # after a fork PyTorch renews its thread pool: not by two threads at once
-            live(path, log, seed=seed, budget=budget, threads=threads, calls=calls)
+            live(path, log, begun, seed=seed, budget=budget, threads=threads, calls=calls)
             status = 0
         finally:
             os._exit(status)
@@ -117,10 +121,15 @@ def main(folder: Path, kills: int) -> dict[str, int]:
             kept: list[int] = []
             doubt = 0
         before, threads = answered(log), draw.choice([1, 3])
-        child = fork(path, log, seed=kill, budget=budget, threads=threads, calls=10**9)
+        reading, writing = os.pipe()
+        child = fork(path, log, writing, seed=kill, budget=budget, threads=threads, calls=10**9)
+        os.close(writing)
+        if kill % 2:  # on a busy machine some would die before their first question
+            os.read(reading, 1)
         time.sleep(draw.uniform(0, 0.06))
         os.kill(child, signal.SIGKILL)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL, "the child ended by itself"
+        os.close(reading)
 
         diary = answered(log)
         new = diary[len(before) :]
@@ -143,8 +152,11 @@ def main(folder: Path, kills: int) -> dict[str, int]:
 
     # Two processes at once: each may pay for what the other is just asking, but nothing breaks and everything counts.
     path, log = folder / "both.sqlite", folder / "both.log"
-    children = [fork(path, log, seed=seed, budget=500, threads=2, calls=60) for seed in (1, 2)]
+    reading, writing = os.pipe()
+    children = [fork(path, log, writing, seed=seed, budget=500, threads=2, calls=60) for seed in (1, 2)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    os.close(reading)
+    os.close(writing)
     kept = journalled(path, numbers)
     assert sorted(kept) == sorted(answered(log))
     assert len(kept) <= 500

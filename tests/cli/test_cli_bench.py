@@ -71,7 +71,7 @@ def test_the_price_of_the_published_setting_is_told_beforehand():
     from dfml.bench.scales import PAPER
 
     rows = {row.cell.row: row.cell for row in make_table("tab:ss", PAPER).rows}
-    assert cell_cost(rows["bidf-mkd"])[0] == 2_000 * 2 * 3_030_000, "3.03 million queries a set, two sets a visit"
+    assert cell_cost(rows["bidf-mkd"])[0] == 300 * 2 * 3_030_000, "3.03 million queries a set, two sets a visit"
     assert cell_cost(rows["distill-avg"])[0] == 100 * 3_030_000
     assert cell_cost(rows["chorus"])[0] == 100 * 5_000
     assert cell_cost(rows["random"])[0] == cell_cost(rows["api-features"])[0] == 0

@@ -138,7 +138,7 @@ def averaged(
             for step, weight in zip(steps, rises * weights, strict=False):
                 gradient.addcmul_(step, weight[:, None])
     gradient *= flat.shape[1] / directions
-    gradient /= arriving(flat, flat.new_tensor(radius / math.sqrt(flat.shape[1])), levels)
+    gradient /= arriving(flat, torch.tensor(radius / math.sqrt(flat.shape[1])), levels)
     return GradientEstimate(value, gradient.view_as(x), queries + directions * sides * n)
 
 
@@ -183,14 +183,16 @@ def arriving(x: Tensor, sigma: Tensor, levels: int | None) -> Tensor:
 
     For normal u of standard deviation `sigma`, which pixels of random directions nearly are, Stein's identity makes it
     the chance of a step that fits; on a grid, the density at the midpoints between levels. 1 where there is room on
-    both sides, 1/2 at white and black, and that for any direction as likely as its opposite.
+    both sides, 1/2 at white and black, and that for any direction as likely as its opposite. `sigma` comes on the CPU,
+    where its largest value is looked at.
     """
+    widest, sigma = sigma.max().item(), sigma.to(x)
     above, below = (1 - x) / sigma, x / sigma
     if levels is None:
         return (torch.erf(above / math.sqrt(2)) + torch.erf(below / math.sqrt(2))) / 2
     level = 1 / ((levels - 1) * sigma)
     share = torch.zeros_like(above)
-    for number in range(1, 2 + int(FAR / level.min().item())):
+    for number in range(1, 2 + int(FAR * (levels - 1) * widest)):
         midpoint = (number - 0.5) * level
         density = level * torch.exp(-midpoint.square() / 2) / math.sqrt(2 * math.pi)
         share += density * ((above > midpoint).to(x) + (below > midpoint).to(x))

@@ -83,8 +83,8 @@ def subspace(
     the probes: the system is solved. Memory: one call's probes (`IMAGES_A_CALL`) and n q k coordinates.
     """
     n = len(x)
-    basis = smooth_patterns(tuple(x.shape[1:]), resolution).to(x)
-    k = len(basis)
+    patterns = smooth_patterns(tuple(x.shape[1:]), resolution)
+    basis, k = patterns.to(x), len(patterns)
     value, queries = value_at(objective, x, value)
     frames = _frames(n, directions, k, rng).to(x)
     rises = x.new_empty(directions, n)
@@ -96,7 +96,7 @@ def subspace(
         if levels is not None:
             rises[part] *= moved(probes, flat)
     seen = torch.linalg.pinv(frames.transpose(0, 1)) @ rises.T[:, :, None] / radius  # (n, k, 1)
-    share = arriving(flat, radius * (basis.square().sum(0) / k).sqrt(), levels)
+    share = arriving(flat, radius * (patterns.square().sum(0) / k).sqrt(), levels)
     for i in (share < ALL).any(1).nonzero().flatten().tolist():  # images with pixels near white or black
         seen[i] = torch.linalg.solve((share[i] * basis) @ basis.T, seen[i])
     gradient = max(1.0, k / directions) * seen.squeeze(2) @ basis
