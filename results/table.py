@@ -49,13 +49,14 @@ def row(title: str, name: str, queries: str, *, head: str, variant: str = "") ->
 
 
 def accuracy_table() -> str:
+    ten = spent("accuracy/bidf-mkd-10-queries")
     return "\n".join([
         "| method | queries an API | head | 1-shot | 5-shot | seeds |",
         "|---|---|---|---|---|---|",
         row("random, untrained", "random", "0", head="finetune"),
         row("random, untrained", "random", "0", head="prototype"),
-        row("bidf-mkd, 10 APIs, 300 iterations", "bidf-mkd-10", spent("accuracy/bidf-mkd-10-queries"), head="finetune"),
-        row("bidf-mkd, 10 APIs, 300 iterations", "bidf-mkd-10", spent("accuracy/bidf-mkd-10-queries"), head="prototype"),
+        row("bidf-mkd, 10 APIs, 300 iterations", "bidf-mkd-10", ten, head="finetune"),
+        row("bidf-mkd, 10 APIs, 300 iterations", "bidf-mkd-10", ten, head="prototype"),
         row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype"),
         row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype", variant="centred"),
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="prototype"),
@@ -80,7 +81,11 @@ def headline_table() -> str:
 
 def roles_table() -> str:
     """What replay draws from, on validation classes."""
-    titles = {"pooled": "from all sets of a class", "roles": "support from support sets, queries from query sets"}
+    titles = {
+        "pooled": "from all sets of a class",
+        "roles": "support from support sets, queries from query sets",
+        "drawn": "from all sets, which are the best of 1,000 drawn images each",
+    }
     lines = ["| replay draws | 1-shot | 5-shot |", "|---|---|---|"]
     for name, title in titles.items():
         cells = " | ".join(cell(runs(f"roles/{name}"), head="finetune", shot=shot) for shot in (1, 5))
