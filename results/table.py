@@ -59,6 +59,8 @@ def accuracy_table() -> str:
         row("bidf-mkd, 10 APIs, 300 iterations", "bidf-mkd-10", ten, head="prototype"),
         row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype"),
         row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype", variant="centred"),
+        row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype", variant="product"),
+        row("**chorus**, 100 APIs", "chorus-500", "500", head="answers", variant="product"),
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="prototype"),
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="prototype", variant="centred"),
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="prototype", variant="product"),

@@ -12,6 +12,7 @@ for seed in 0 1 2; do
     dfml learn zoo100 --budget-per-api 500 --seed $seed --out chorus-500-$seed
     measure test 600 chorus-500-$seed chorus-500-$seed --head prototype
     measure test 600 chorus-500-$seed chorus-500-$seed-centred --head prototype --centre
+    measure test 600 chorus-500-$seed chorus-500-$seed-product --head prototype answers --inductive
 
     dfml learn zoo10 --method random --seed $seed --out random-$seed
     measure test 600 random-$seed random-$seed --head prototype finetune

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dfml.adaptation.classifier import FewShotClassifier
+from dfml.adaptation.heads import class_directions, class_means
 from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
@@ -166,3 +167,24 @@ def test_a_blend_has_the_moments_of_the_mixture(rng):
     both = torch.cat([a, b])
     assert torch.allclose(mixed["l.running_mean"], both.mean()[None], atol=1e-4)
     assert torch.allclose(mixed["l.running_var"], both.var(correction=0)[None], atol=1e-3)
+
+
+def test_classes_are_told_apart_by_what_differs_between_them():
+    """Within classes the first number varies most and says nothing; the second alone tells them apart."""
+    noise = torch.tensor([3.0, -3.0, 1.0, -1.0, 2.0, -2.0])
+    labels = torch.tensor([0, 1, 0, 1, 1, 0])
+    examples = torch.stack([noise, torch.where(labels == 0, 0.5, -0.5)], 1)
+    towards, centre = class_directions(examples, labels, 2)
+    assert torch.allclose(centre, examples.mean(0))
+    assert torch.allclose(towards[0], -towards[1], atol=1e-6)
+    assert towards[0, 1] > 5 * towards[0, 0].abs()
+    means = class_means(examples, labels, 2)
+    assert abs(means[0, 0] - means[1, 0]) > abs(means[0, 1] - means[1, 1]) / 2, "by class means the noise would count"
+
+
+def test_one_example_a_class_is_the_nearest_class_mean(rng):
+    """Of examples at right angles the same class wins as by cosines."""
+    examples = torch.linalg.qr(torch.randn(8, 3, generator=rng)).Q.T
+    queries = torch.randn(50, 8, generator=rng)
+    towards, centre = class_directions(examples, torch.arange(3), 3)
+    assert torch.equal(((queries - centre) @ towards.T).argmax(1), (queries @ examples.T).argmax(1))

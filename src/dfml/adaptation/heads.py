@@ -2,6 +2,7 @@
 
 from typing import Literal, get_args
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -59,6 +60,20 @@ def class_means(features: Tensor, labels: Tensor, way: int) -> Tensor:
     """The mean feature (way, d) of each class; classes may differ in shots."""
     member = F.one_hot(labels, way).to(features.dtype)
     return (member.T @ features) / member.sum(0).unsqueeze(1)
+
+
+def class_directions(examples: Tensor, labels: Tensor, way: int) -> tuple[Tensor, Tensor]:
+    """Vectors (way, d) along which the directions (n, d) of a support set differ by class, and their mean (d,).
+
+        W = Y^T (S S^T + 1)^-1 S,    S = examples - mean,    Y = labels as 0 and 1, less their mean
+
+    Ridge regression of the labels. One example a class gives nearest class means; of several it learns which
+    differences are between classes and which within.
+    """
+    mean, wanted = examples.mean(0), F.one_hot(labels, way).to(examples.dtype)
+    apart = examples - mean
+    products = apart @ apart.T + torch.eye(len(apart), dtype=apart.dtype, device=apart.device)
+    return torch.linalg.solve(products, wanted - wanted.mean(0)).T @ apart, mean
 
 
 def prototype_layer(features: Tensor, labels: Tensor, way: int) -> Params:

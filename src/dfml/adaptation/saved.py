@@ -78,6 +78,13 @@ class SavedClassifier:
 def _student_from(spec: NetSpec, tensors: dict[str, Tensor]) -> FrozenClassifier:
     named = {name: tensors[f"expected.{name}"] for name in ExpectedAnswers.TENSORS if f"expected.{name}" in tensors}
     expected = ExpectedAnswers(**named) if named else None
-    student = FrozenClassifier(spec, spec.outline(), sums=tensors.get("sums"), expected=expected)
+    student = FrozenClassifier(
+        spec,
+        spec.outline(),
+        sums=tensors.get("sums"),
+        towards=tensors.get("towards"),
+        centre=tensors.get("centre"),
+        expected=expected,
+    )
     student.load_state_dict(tensors)
     return student

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dfml.adaptation.answer_features import class_sums, student_scale
-from dfml.adaptation.heads import Head, best_head, check_expected, fine_tune, prototype_layer
+from dfml.adaptation.heads import Head, best_head, check_expected, class_directions, fine_tune, prototype_layer
 from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.nets import Classifier, NetSpec
@@ -24,10 +24,13 @@ class FrozenClassifier(nn.Module):
     """A network that stands still: normalised images -> logits, each image by itself.
 
     Where it compares, the logits are `scale` times the cosines of an image's direction with the class means. A class
-    mean of more images lies nearer to the truth, so `scale` grows with the shots; see `answer_features`.
+    mean of more images lies nearer to the truth, so `scale` grows with the shots; see `answer_features`. With `towards`
+    and `centre`, they are instead how far the image lies from the centre in the direction of each class.
     """
 
     sums: Tensor | None  # (way, d) of the directions of the support set; None: score with the network's last layer
+    towards: Tensor | None  # (way, d)
+    centre: Tensor | None  # (d,)
     scale: Tensor  # ()
     examples: tuple[Tensor, Tensor] | None = None
     """directions (n, d) and labels (n,) of the support set, where it compares; not saved"""
@@ -38,6 +41,8 @@ class FrozenClassifier(nn.Module):
         net: Classifier,
         *,
         sums: Tensor | None = None,
+        towards: Tensor | None = None,
+        centre: Tensor | None = None,
         scale: float = 1.0,
         expected: ExpectedAnswers | None = None,
     ) -> None:
@@ -46,6 +51,8 @@ class FrozenClassifier(nn.Module):
         self.net = net.eval().requires_grad_(False)
         self.expected = expected
         self.register_buffer("sums", sums)
+        self.register_buffer("towards", towards)
+        self.register_buffer("centre", centre)
         self.register_buffer("scale", torch.tensor(scale))
 
     @property
@@ -56,7 +63,10 @@ class FrozenClassifier(nn.Module):
         if self.sums is None:
             logits: Tensor = self.net(self._laid_out(x))
             return logits
-        return self.scale * F.linear(self.directions(x), F.normalize(self.sums, dim=1))
+        directions = self.directions(x)
+        if self.towards is None or self.centre is None:
+            return self.scale * F.linear(directions, F.normalize(self.sums, dim=1))
+        return self.scale * F.linear(directions - self.centre, F.normalize(self.towards, dim=1))
 
     def directions(self, x: Tensor) -> Tensor:
         """The direction (n, d) of every image's features, joined by its expected answers where those are known."""
@@ -104,6 +114,8 @@ def adapt_student(
     if compares:
         adapted.examples = adapted.directions(normalise(x)), y
         adapted.sums = class_sums(*adapted.examples, way)
+        if head == "answers":
+            adapted.towards, adapted.centre = class_directions(*adapted.examples, way)
         adapted.scale.fill_(student_scale(len(y) / way, "nothing" if expected is None else "learning"))
     return adapted
 
