@@ -57,6 +57,7 @@ def accuracy_table() -> str:
         row("random, untrained", "random", "0", head="prototype"),
         row("bidf-mkd, 10 APIs, 300 iterations", "bidf-mkd-10", ten, head="finetune"),
         row("bidf-mkd, 10 APIs, 300 iterations", "bidf-mkd-10", ten, head="prototype"),
+        row("**chorus**, 10 APIs", "chorus-100", "100", head="prototype"),
         row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype"),
         row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype", variant="centred"),
         row("**chorus**, 100 APIs", "chorus-500", "500", head="prototype", variant="product"),

@@ -14,6 +14,9 @@ for seed in 0 1 2; do
     measure test 600 chorus-500-$seed chorus-500-$seed-centred --head prototype --centre
     measure test 600 chorus-500-$seed chorus-500-$seed-product --head prototype answers --inductive
 
+    dfml learn zoo10 --budget-per-api 100 --seed $seed --out chorus-100-$seed
+    measure test 600 chorus-100-$seed chorus-100-$seed --head prototype
+
     dfml learn zoo10 --method random --seed $seed --out random-$seed
     measure test 600 random-$seed random-$seed --head prototype finetune
 

@@ -12,6 +12,7 @@ from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics, blend
 from dfml.rng import stream
+from dfml.runtime import cores, single_cores
 
 FEWEST = 50
 """kept pictures below which nothing can be learned from them"""
@@ -52,10 +53,12 @@ def distilled(
     """`init` after further learning from `table`."""
     total = steps or min(MOST_STEPS, STEPS_A_PICTURE * len(table.images))
     config = ChorusDistilConfig(steps=total, lr=LR, batch=min(128, len(table.images)), power=0.5)
-    student = ChorusStudent(Net(init.net), init.params, table, config, rng=stream(seed, "refine"))
-    while student.step < total:
-        loss = student.advance()
-        on_step(student.step, total, loss)
+    rng = stream(seed, "refine")
+    with single_cores(cores()) as side_by_side:
+        student = ChorusStudent(Net(init.net), init.params, table, config, rng=rng, side_by_side=side_by_side)
+        while student.step < total:
+            loss = student.advance()
+            on_step(student.step, total, loss)
     some = table.images[:512].float() / 255
     statistics = batch_statistics(init.net, student.params, normalise(some))
     if init.statistics:
