@@ -229,9 +229,8 @@ class _Batch:
             name: (torch.cat([rows for rows, _ in parts]), torch.cat([answers for _, answers in parts]))
             for name, parts in self.answers.items()
         }
-        logits = (
-            self._logits() if bool(self.asked.any()) else self.alone.logits
-        )  # without answers every image is judged by itself
+        # Where no API says anything, every image is judged by itself.
+        logits = self._logits() if bool(self.asked.any()) else self.alone.logits
         return Outcome(logits.softmax(1), self.asked, self.queries, self.failures, told)
 
 

@@ -106,8 +106,9 @@ class ApiActor:
             yield from _put_together(arrived)
 
     def reply(self, call: int, number: int, refusal: str | None) -> None:
-        """The answer to `Again`: why not, or None."""
-        self._replies[call, number].put(refusal)
+        """The answer to `Again`: why not, or None. Where the call was dropped meanwhile, nobody waits for it."""
+        if (waiting := self._replies.get((call, number))) is not None:
+            waiting.put(refusal)
 
     def reach(self, name: str) -> DfmlError | None:
         """Why the API's server does not answer, if so."""
