@@ -18,7 +18,7 @@ for part in val test; do
         --shot 1 5 --tasks 300 --out "$here"
 done
 # Birds, for a network that knows the species and for one that knows few.
-dfml bench real --apis real-apis/apis.toml --only birds lite0 --dataset cub --data "$(dirname "$data")/cub" --part test \
+dfml bench real --apis real-apis/apis.toml --only birds --only lite0 --dataset cub --data "$(dirname "$data")/cub" --part test \
     --shot 1 5 --tasks 100 --rows api apis --out "$here"
 # The four of ImageNet without the others; and what Lite0's probabilities are worth. What the tables asked is not asked again.
 mkdir -p real-student/asked
