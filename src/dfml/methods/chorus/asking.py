@@ -13,7 +13,7 @@ from torch import Tensor
 from dfml.apis.blackbox import ApiSpec, BlackBox, images_a_call, release, rest
 from dfml.apis.ledger import Affordability, Metered
 from dfml.engine.choice import WAITING
-from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Refused
+from dfml.errors import ApiError, BadAnswer, BudgetExceeded, Garbled, Lost, Refused
 from dfml.recovery.recovered import ClassKey, RecoveredSet
 
 IMAGES_A_CALL = {"local": 1000, "remote": 250}
@@ -97,8 +97,9 @@ def ask_all(
     So many local APIs are asked at once as there are `workers`, and `waiting` remote ones.
 
     All APIs get the same images: a picture that many teachers speak about teaches the student more than many pictures
-    with one teacher each. A remote API that fails rests while the others go on, is tried again, and given up, with what
-    it has answered so far, when it fails after all others are done. What comes out does not depend on who was how fast.
+    with one teacher each. An API that is remote and fails, or whose process was lost, rests while the others go on, is
+    tried again, and given up, with what it has answered so far, when it fails after all others are done. What comes out
+    does not depend on who was how fast.
     """
     table = _Table(apis, images, counts, on_answers)
     remote = sum(api.spec.terms.remote for api in apis)
@@ -123,7 +124,8 @@ def ask_all(
                 column, error = running.pop(future), future.exception()
                 if isinstance(error, ApiError):
                     useless = isinstance(error, BadAnswer | Refused | BudgetExceeded) and not isinstance(error, Garbled)
-                    if useless or column in last or not apis[column].spec.terms.remote:
+                    may_pass = apis[column].spec.terms.remote or isinstance(error, Lost)
+                    if useless or column in last or not may_pass:
                         table.take_known(column)
                         on_failure(apis[column].spec.name, error)
                     else:
