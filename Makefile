@@ -50,12 +50,13 @@ test-ray: dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS),dev,ray]'
 	$(BIN)/pytest -m ray -rs
 
-# Which lines the tests reach, in the processes that they start, too; TESTS="tests/apis tests/cli" takes a part. On
-# Python 3.11 counting makes them a quarter slower, so `make test` does without.
+# Which lines the tests reach, in the processes that they start, too; TESTS="tests/cli tests/methods" takes a part. On
+# Python 3.11 counting makes them a quarter slower, so `make test` does without, and what passes is for it to say: tests
+# of kills and of deep recursion may mind being counted.
 TESTS ?= tests
 coverage: dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(TESTS)
+	-$(BIN)/coverage run -m pytest $(TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
