@@ -119,6 +119,7 @@ def test_a_meta_step_stays_on_the_device(gpu, arch, first_order):
     assert there.loss == on_cpu.loss
 
 
+OPEN_GENERATOR = [f"generator.{setting}" for setting in ("images_per_class=12", "filters=4", "latent=8", "lr=0.03")]
 METHODS = {
     "random": [],
     "chorus": ["queries=40", "distil.steps=6", "distil.batch=16"],
@@ -128,6 +129,9 @@ METHODS = {
     "distill-avg": ["distil.steps=2"],
     "dfme": [],
     "maze": ["extraction.replay_steps=2"],
+    "model-fusion": ["fusion.steps=3"],
+    "purer": ["iterations=2", "curriculum.patience=1", "data.images_per_class=5"],
+    "free": ["rounds=2", "warmup=1", "replays=1", "require_agreement=false", *OPEN_GENERATOR],
 }
 EXTRACTION = ["rounds=2", "batch=8", "clone_steps=2", "filters=4", "latent=8"]
 RECOVERY = [
@@ -137,19 +141,22 @@ RECOVERY = [
     "recovery.filters=4",
     "recovery.latent=8",
 ]
-REPLAY = ["replay.shot=2", "replay.query=3", "replay.batch=2", "replay.inner_steps=1", "distil.inner_steps=1"]
+REPLAY = ["replay.shot=2", "replay.query=3", "replay.batch=2", "replay.inner_steps=1"]
+BIDF = ["distil.inner_steps=1", "memory.require_agreement=false"]
+OPEN = ("white-box", "model-fusion", "purer", "free")
 
 
 def settings(method):
     small = ["net.width=4", *METHODS[method]]
     small += RECOVERY if method in ("bidf-mkd", "white-box", "single-dfkd", "distill-avg") else []
     small += [f"extraction.{setting}" for setting in EXTRACTION] if method in ("dfme", "maze") else []
-    small += [*REPLAY, "memory.require_agreement=false"] if method in ("bidf-mkd", "white-box") else []
+    small += REPLAY if method in ("bidf-mkd", "white-box", "purer", "free") else []
+    small += BIDF if method in ("bidf-mkd", "white-box") else []
     return small
 
 
 def apis(method, device="cpu"):
-    if method == "white-box":
+    if method in OPEN:
         spec = ApiSpec(name="open", classes=("a", "b", "c"), image=(3, 16, 16))
         return [ModuleApi(SPEC.build(rng=stream(7)).to(device), spec)]
     return [colour_api("first", seed=1), colour_api("second", way=4, seed=2), colour_api("third", seed=3)]
@@ -160,8 +167,8 @@ def test_learning_on_a_device_gives_what_the_cpu_gives(gpu, tmp_path, method):
     ours = learn(apis(method), tmp_path / "cpu", method=method, settings=settings(method))
     assert "convolution" not in gpu.ran
     theirs = learn(apis(method, DEVICE), tmp_path / "gpu", method=method, settings=settings(method), device=NAME)
-    assert ("convolution" in gpu.ran) == (method != "random")
-    tolerance = 1e-5 if method in ("bidf-mkd", "white-box") else 0.0
+    assert ("convolution" in gpu.ran) == (method not in ("random", "model-fusion"))
+    tolerance = 1e-5 if method in ("bidf-mkd", *OPEN) else 0.0
     assert same(ours.params, theirs.params, tolerance=tolerance)
     assert same(ours.statistics, theirs.statistics, tolerance=tolerance)
     assert not any(isinstance(tensor, OnGpu) for tensor in theirs.params.values())

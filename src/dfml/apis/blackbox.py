@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dfml.errors import BadAnswer, ConfigError
+from dfml.nets.export import EndToEnd
 
 CALL_BYTES = 64_000_000
 """Images of one call as float32 take no more memory than this; wrappers and backends hold a few copies."""
@@ -100,6 +101,16 @@ class WhiteBox(BlackBox, Protocol):
 
     def differentiable(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) with the autograd graph back to `images`."""
+        ...
+
+
+@runtime_checkable
+class OpenBox(WhiteBox, Protocol):
+    """A white box that shows all of itself: only methods that `NEEDS_WEIGHTS` says so of may look."""
+
+    @property
+    def network(self) -> EndToEnd:
+        """From pixels to probabilities; not to be changed."""
         ...
 
 

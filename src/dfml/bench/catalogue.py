@@ -195,7 +195,7 @@ def _relatives(make: Maker) -> list[Row]:
     for game in ("dfme", "maze"):
         settings = ("recovery.strategy=extraction", f"recovery.extraction.game={game}", *make.scale.extraction)
         rows.append(make.row("bidf-mkd", label=f"BiDf-MKD on images of {game.upper()}", settings=settings))
-    return [*rows, make.row("bidf-mkd", share=True)]
+    return [*rows, make.row("white-box", share=True), make.row("bidf-mkd", share=True)]
 
 
 def _accuracies(make: Maker) -> list[Row]:

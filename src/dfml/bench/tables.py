@@ -32,6 +32,9 @@ ROWS = tuple(LABELS)
 RELATIVES = {
     "dfme": "DFME, mean of the clones",
     "maze": "MAZE, mean of the clones",
+    "model-fusion": "Model fusion (white box)",
+    "purer": "PURER (white box)",
+    "free": "FREE (white box)",
 }
 """rows of a table of their own"""
 BOTH: tuple[Head, ...] = ("finetune", "prototype")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dfml.files import load_tensors, save_tensors
-from dfml.meta.adam import AdamState
+from dfml.meta.adam import AdamState, adam
 from dfml.nets.functional import Params
 
 KIND, VERSION = "checkpoint", 1
@@ -28,6 +28,15 @@ class LearnerState:
     @classmethod
     def fresh(cls, params: Params, notes: dict[str, Any]) -> "LearnerState":
         return cls(params, AdamState.fresh(params), 0, notes)
+
+    def step(self, grads: Params, *, lr: float, steps: int) -> None:
+        """One step of Adam on those parameters alone that have `grads`, and have had so many `steps` before."""
+        before = AdamState(
+            {name: self.adam.first[name] for name in grads}, {name: self.adam.second[name] for name in grads}, steps
+        )
+        moved, after = adam({name: self.params[name] for name in grads}, grads, before, lr=lr)
+        self.params = self.params | moved
+        self.adam = AdamState(self.adam.first | after.first, self.adam.second | after.second, self.adam.steps)
 
     def save(self, path: Path) -> None:
         tensors: dict[str, Tensor] = {}

@@ -25,6 +25,9 @@ METHODS = {
     "distill-avg": "distill_avg",
     "dfme": "dfme",
     "maze": "maze",
+    "model-fusion": "model_fusion",
+    "purer": "purer",
+    "free": "free",
     "random": "random_init",
 }
 

@@ -167,7 +167,7 @@ class _Game:
         self.agreement = (logits.argmax(1) == probs.argmax(1)).float().mean().item()
 
         def agreement(probes: Tensor) -> Tensor:
-            images = probes.flatten(0, 1).clamp(0, 1)
+            images = probes.flatten(0, 1)
             answers = unrounded(self.api(images), self.api.spec.decimals)
             return -self.apart(_logits(clone, images), answers).view(probes.shape[:2])
 
@@ -206,8 +206,7 @@ class _Game:
 
     def _arriving(self, images: Tensor) -> Tensor:
         """What is left of images after an upload."""
-        levels = self.api.spec.levels
-        return images.contiguous() if levels is None else snap(images.clone(), levels)
+        return snap(images.contiguous().clone(), self.api.spec.levels)
 
     def _ask(self, images: Tensor) -> Tensor:
         with torch.no_grad():

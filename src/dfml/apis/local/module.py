@@ -10,7 +10,7 @@ from dfml.nets.export import Channels, EndToEnd
 
 
 class ModuleApi:
-    """A torch module that returns logits, as a `WhiteBox`. It is copied, so later changes to it do not show."""
+    """A torch module that returns logits, as an `OpenBox`. It is copied, so later changes to it do not show."""
 
     answers_are_checked: Literal[True] = True
 
@@ -31,6 +31,11 @@ class ModuleApi:
     def __call__(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) for images (n, c, h, w) in [0, 1]."""
         return ask(self.spec, images, self._respond)
+
+    @property
+    def network(self) -> EndToEnd:
+        """From pixels to probabilities; not to be changed."""
+        return self._net
 
     def differentiable(self, images: Tensor) -> Tensor:
         """Class probabilities (n, k) with the autograd graph back to `images`."""
