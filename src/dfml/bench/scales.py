@@ -124,16 +124,16 @@ LAPTOP = Scale(
         "dfme": (None, _extraction("", rounds=25, batch=32, filters=16)),
         "maze": (None, _extraction("", rounds=25, batch=32, filters=16)),
         "model-fusion": (None, ()),
-        "purer": (None, ("data.images_per_class=15", "iterations=150", "replay.query=10", "replay.batch=2")),
+        "purer": (None, ("data.images_per_class=10", "iterations=100", "replay.query=5", "replay.batch=2")),
         "free": (
             None,
             (
-                "generator.images_per_class=15",
+                "generator.images_per_class=10",
                 "generator.filters=16",
                 "rounds=25",
                 "warmup=5",
-                "replays=7",
-                "replay.query=10",
+                "replays=4",
+                "replay.query=5",
                 "replay.batch=2",
             ),
         ),
@@ -149,7 +149,7 @@ LAPTOP = Scale(
     shots=(1, 5, 10, 20),
     limits=(12, 120),
     chorus_queries=(100, 300, 1_000),
-    extraction=_extraction("recovery.", rounds=12, batch=32, filters=16),
+    extraction=_extraction("recovery.", rounds=6, batch=32, filters=16),
 )
 
 PAPER = Scale(
