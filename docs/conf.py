@@ -28,7 +28,7 @@ CONTENTS = {
         "docs/methods",
     ],
     "Reference": ["docs/commands", "docs/api", "docs/deviations"],
-    "Explanation": ["docs/architecture", "docs/bidf-mkd", "docs/queries", "docs/bench"],
+    "Explanation": ["docs/architecture", "docs/bidf-mkd", "docs/queries", "docs/bench", "docs/relatives"],
     "Project": ["CONTRIBUTING", "SECURITY", "CHANGELOG"],
 }
 

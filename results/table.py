@@ -28,6 +28,7 @@ PAGES = (
     "docs/bidf-mkd.md",
     "docs/serving.md",
     "docs/bench.md",
+    "docs/relatives.md",
     "docs/scale.md",
     "docs/real.md",
 )

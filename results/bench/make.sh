@@ -12,3 +12,4 @@ bench fig:apiacc --data "$data"
 all=$(dirname "$data") # a folder with cifar-fs/, mini-imagenet/ and cub/
 bench tab:mh --data "$all" --seeds 1
 bench fig:apiacc_all --data "$all"
+bench relatives --data "$data" --seeds 1

@@ -147,12 +147,14 @@ class _Purer:
             )
         )
         saved = time.monotonic()
-        while self.state.iteration < self.config.iterations:
-            self._iterate(self.state.iteration)
-            if time.monotonic() - saved > CHECKPOINT_SECONDS:
-                self.state.save(self.place.run.checkpoint)
-                saved = time.monotonic()
-        self.state.save(self.place.run.checkpoint)
+        try:
+            while self.state.iteration < self.config.iterations:
+                self._iterate(self.state.iteration)
+                if time.monotonic() - saved > CHECKPOINT_SECONDS:
+                    self.state.save(self.place.run.checkpoint)
+                    saved = time.monotonic()
+        finally:  # also on Ctrl-C: an iteration that was cut off is done again
+            self.state.save(self.place.run.checkpoint)
         few = self.state.params[DATA].flatten(0, 1)
         few = few[:: max(1, len(few) // 250)]
         return Initialisation(self.theta, self.net.spec, statistics(self.net, self.theta, few))
