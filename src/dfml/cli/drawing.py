@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 console = Console(highlight=False)
 progress_console = Console(stderr=True, highlight=False)
@@ -18,7 +19,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, shorten: str 
             title, no_wrap=True, overflow="ellipsis", min_width=fixed, ratio=1 if title == shorten else None
         )
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(Text, row))  # a name with brackets is no markup
     return drawn
 
 
