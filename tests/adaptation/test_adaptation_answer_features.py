@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -57,11 +58,22 @@ def test_answers_without_knowledge_weigh_nothing(rng):
     labels = torch.arange(5).repeat(2)
     constant = torch.tensor([0.7, 0.2, 0.1]).expand(10, 3)
     uniform = torch.full((10, 4), 0.25)
-    assert api_weight(constant, labels) == pytest.approx(0, abs=1e-6)
-    assert api_weight(uniform, labels) == pytest.approx(0, abs=1e-6)
-    informed = api_weight(sharp(labels, 30, noise=0.5, rng=rng), labels)
-    random = [api_weight(torch.randn(10, 30, generator=rng).mul(3).softmax(1), labels) for _ in range(20)]
-    assert sum(random) / 20 < 0.05 * informed
+    for weight in (api_weight, partial(api_weight, mirrored=True)):
+        assert weight(constant, labels) == pytest.approx(0, abs=1e-6)
+        assert weight(uniform, labels) == pytest.approx(0, abs=1e-6)
+        informed = weight(sharp(labels, 30, noise=0.5, rng=rng), labels)
+        random = [weight(torch.randn(10, 30, generator=rng).mul(3).softmax(1), labels) for _ in range(20)]
+        assert sum(random) / 20 < 0.05 * informed
+
+
+def test_a_mirror_image_tells_how_steady_an_api_is_not_what_it_knows(rng):
+    """A bird network beside one that calls every bird by the same few names, and hardly changes its mind."""
+    labels = torch.arange(5).repeat(2)
+    knows = sharp(labels, 30, noise=0.4, rng=rng)
+    bird = torch.zeros(30).index_fill_(0, torch.arange(20, 30), 5.0)  # ten names that fit them all a little
+    steady = (bird + 2 * F.one_hot(labels, 30) + 0.05 * torch.randn(10, 30, generator=rng)).softmax(1)
+    assert api_weight(steady, labels) > api_weight(knows, labels)
+    assert api_weight(knows, labels, mirrored=True) > 10 * api_weight(steady, labels, mirrored=True) > 0
 
 
 def test_the_fused_logits_are_the_students_where_no_api_answered():

@@ -34,23 +34,38 @@ def answer_features(probs: Tensor) -> Tensor:
     return F.normalize(logs - logs.mean(1, keepdim=True), dim=1, eps=1e-2)  # rounding errors are no direction
 
 
-def api_weight(probs: Tensor, labels: Tensor) -> float:
+def api_weight(probs: Tensor, labels: Tensor, *, mirrored: bool = False) -> float:
     """How much an API tells about the classes, from its answers (n, K) to views of the support set; 0 or more.
 
         w = H^2 (own - other) / (1 - own)
 
     H is the entropy of the mean answer in nats; own and other are the mean cosines of answers to two views of one class
-    and of two classes. Every class needs two views; a mirror image is one. An API whose answers do not depend on the
-    image, or are random, has no weight.
+    and of two classes. Every class needs two views. An API whose answers do not depend on the image, or are random, has
+    no weight.
+
+    `mirrored` says that two views of a class are an image and its mirror image. They tell how steady an API is, not how
+    alike it finds two images of a class, so that classes which lie apart count more:
+
+        w = H^2 (own - other)^4 I^2 / (1 - own)^(1/2)
+
+    I is the mutual information of image and answer: H less the mean entropy of an answer.
     """
     directions = answer_features(probs)
     cosines = directions @ directions.T
     same = labels[:, None] == labels
     pairs = same & ~torch.eye(len(labels), dtype=torch.bool)
     own, other = cosines[pairs].mean(), cosines[~same].mean()
-    mean = probs.mean(0)
-    entropy = -(mean * mean.clamp_min(1e-12).log()).sum()
-    return float(entropy**2 * ((own - other) / (1 - own).clamp_min(1e-3)).clamp_min(0))
+    apart, spread = (own - other).clamp_min(0), (1 - own).clamp_min(1e-3)
+    entropy = _entropy(probs.mean(0))
+    if not mirrored:
+        return float(entropy**2 * apart / spread)
+    information = (entropy - _entropy(probs).mean()).clamp_min(0)
+    return float(entropy**2 * apart**4 * information**2 / spread.sqrt())
+
+
+def _entropy(probs: Tensor) -> Tensor:
+    """In nats, of distributions (..., K)."""
+    return -(probs * probs.clamp_min(1e-12).log()).sum(-1)
 
 
 def class_sums(directions: Tensor, labels: Tensor, way: int) -> Tensor:

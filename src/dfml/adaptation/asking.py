@@ -117,7 +117,7 @@ class SupportAnswers:
                 sums.append(torch.zeros(way, api.spec.way))
                 continue
             probs = torch.cat(answers)
-            weights[place] = api_weight(probs, views)
+            weights[place] = api_weight(probs, views, mirrored=len(single) == len(labels))
             # Two views of one image count as one shot.
             sums.append(class_sums(answer_features(probs), views, way) * (len(labels) / len(views)))
         names = tuple(api.spec.name for api in apis)

@@ -243,7 +243,8 @@ def together(apis: Sequence[BlackBox], shot: int) -> Trial:
         for api in apis:
             answers = api(images)
             sums = class_sums(answer_features(answers), labels, way)
-            total += api_weight(answers, labels) * class_cosines(answer_features(api(episode.query)), sums)
+            weight = api_weight(answers, labels, mirrored=shot == 1)
+            total += weight * class_cosines(answer_features(api(episode.query)), sums)
         return [Outcome(_right(total, episode), len(apis) * len(episode.query))]
 
     return trial
