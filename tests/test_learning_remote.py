@@ -115,9 +115,10 @@ def test_a_dead_api_delays_no_other_and_is_taken_up_when_it_is_back(tmp_path):
 
     with serving(respond) as well, serving(lambda r: colours(r) if up.is_set() else (503, {}, b"")) as ill:
         path = manifest(tmp_path, [well.url, ill.url])
-        faulty = dfml.learn(path, tmp_path / "faulty", settings=SMALL, budget=60)
+        # More than 60, because a connection that ends before its 503 is read leaves a request in doubt.
+        faulty = dfml.learn(path, tmp_path / "faulty", settings=SMALL, budget=600)
         assert spending(tmp_path / "faulty")["queries"] == 60
-        calm = dfml.learn(path, tmp_path / "calm", settings=SMALL, budget=60)
+        calm = dfml.learn(path, tmp_path / "calm", settings=SMALL, budget=600)
     assert same(faulty, calm), "faults that pass change no bit"
 
 
