@@ -24,17 +24,19 @@ export async function openCamera(into) {
     setText(taken, `${number} taken`);
     addFiles([file], into);
   }
+  const shutter = h("button", { type: "button", className: "main", disabled: true, onclick: take }, "Take a picture");
   dialog.replaceChildren(
     h("h2", { id: "camera-title" }, `Camera: ${where}`),
     h("div", { className: "viewfinder" }, video),
     taken,
     h("div", { className: "buttons" },
-      h("button", { type: "button", className: "main", onclick: take }, "Take a picture"),
+      shutter,
       h("button", { type: "button", onclick: () => dialog.close() }, "Done")),
   );
   dialog.addEventListener("close", () => stream.getTracks().forEach((track) => track.stop()), { once: true });
   dialog.showModal();
   await video.play();
+  shutter.disabled = false; // before its first image a camera has nothing to take
 }
 
 // The largest centred square of what the camera sees, as a file.
