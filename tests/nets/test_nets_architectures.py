@@ -50,6 +50,13 @@ def test_conv4_has_the_parameters_of_its_closed_form(way, width, size, channels)
     assert parameters(net) == conv4_count(way, width, size, channels)
 
 
+def test_a_growing_conv4_doubles_its_filters_from_block_to_block():
+    net = NetSpec(arch="conv4-growing", width=8, way=6, size=48).build(rng=stream(0))
+    convolutions = 9 * (3 * 8 + 8 * 16 + 16 * 32 + 32 * 64)
+    biases_and_norms = 3 * (8 + 16 + 32 + 64)
+    assert parameters(net) == convolutions + biases_and_norms + 64 * 3**2 * 6 + 6
+
+
 @pytest.mark.parametrize(("arch", "blocks"), [("resnet10", 1), ("resnet18", 2)])
 @pytest.mark.parametrize("width", [8, 64])
 def test_resnets_have_the_parameters_of_their_closed_form(arch, blocks, width):
@@ -62,7 +69,7 @@ def test_resnet18_of_the_published_width_is_the_known_cifar_network():
     assert parameters(NetSpec(arch="resnet18", way=10).build(rng=stream(0))) == 11_173_962
 
 
-@pytest.mark.parametrize("arch", ["conv4", "resnet10", "resnet18"])
+@pytest.mark.parametrize("arch", ["conv4", "conv4-growing", "resnet10", "resnet18"])
 @pytest.mark.parametrize("size", [28, 32, 84])
 def test_networks_map_images_to_one_logit_a_class(arch, size, rng):
     net = NetSpec(arch=arch, size=size, width=8, way=6).build(rng=rng)
@@ -121,5 +128,5 @@ def test_relu_after_pooling_is_the_block_of_the_paper(rng):
 
 def test_an_unknown_architecture_is_refused_by_name():
     wrong: Any = "conv5"
-    with pytest.raises(ConfigError, match=r"conv5.*choose one of conv4, resnet10, resnet18"):
+    with pytest.raises(ConfigError, match=r"conv5.*choose one of conv4, conv4-growing, resnet10, resnet18"):
         NetSpec(arch=wrong)

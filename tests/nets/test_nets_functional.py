@@ -14,6 +14,7 @@ from dfml.rng import stream
 SPECS = [
     NetSpec(width=4, size=16),
     NetSpec(width=5, size=19, channels=1, way=3),  # odd sides: pooling drops a row that still counts for BatchNorm
+    NetSpec(arch="conv4-growing", width=3, size=20),
     NetSpec(arch="resnet10", width=3, size=16),
     NetSpec(arch="resnet18", width=2, size=18, channels=1),
 ]

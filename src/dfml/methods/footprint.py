@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dfml.apis.blackbox import ApiSpec
 from dfml.nets import NetSpec
@@ -34,22 +35,25 @@ def image_bytes(spec: NetSpec) -> int:
 
 def feature_count(spec: NetSpec) -> int:
     """What the last layer reads."""
-    return 8 * spec.width if spec.arch != "conv4" else spec.width * (spec.size // 16) ** 2
+    return spec.widths[-1] * (1 if spec.residual else (spec.size // 16) ** 2)
 
 
 def multiplications(spec: NetSpec) -> float:
     """Of one image's way through the body."""
     area, width = spec.size**2, spec.width
-    if spec.arch == "conv4":
-        return area * 9 * width * (spec.channels + width * (1 / 4 + 1 / 16 + 1 / 64))
-    blocks = 1 if spec.arch == "resnet10" else 2
-    return area * 9 * width * (spec.channels + width * 4 * 2 * blocks)
+    if spec.residual:
+        blocks = 1 if spec.arch == "resnet10" else 2
+        return area * 9 * width * (spec.channels + width * 4 * 2 * blocks)
+    layers = pairwise((spec.channels, *spec.widths))
+    return area * 9 * sum(inputs * filters * 0.25**block for block, (inputs, filters) in enumerate(layers))
 
 
 def activation_bytes(spec: NetSpec) -> int:
     """What training keeps of one image until the gradient is computed: about four maps a layer."""
-    maps = 4 / 3 if spec.arch == "conv4" else 8.0
-    return int(4 * 4 * maps * spec.width * spec.size**2)
+    maps = (
+        8.0 * spec.width if spec.residual else sum(filters * 0.25**block for block, filters in enumerate(spec.widths))
+    )
+    return int(4 * 4 * maps * spec.size**2)
 
 
 def recovery_footprint(

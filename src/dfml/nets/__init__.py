@@ -11,10 +11,11 @@ from dfml.nets.blocks import BatchNorm, initialise
 from dfml.nets.conv4 import Conv4
 from dfml.nets.resnet import ResNet
 
-Arch = Literal["conv4", "resnet10", "resnet18"]
+Arch = Literal["conv4", "conv4-growing", "resnet10", "resnet18"]
+"""`conv4-growing` doubles its filters from block to block, as the maps shrink: more features for the same work"""
 Classifier = Conv4 | ResNet
 
-_PAPER_WIDTH = {"conv4": 32, "resnet10": 64, "resnet18": 64}
+_USUAL_WIDTH = {"conv4": 32, "conv4-growing": 32, "resnet10": 64, "resnet18": 64}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,18 @@ class NetSpec:
         if self.size < 16:
             raise ConfigError(f"images of {self.size}x{self.size} are too small; the networks halve 16 or more pixels")
         if self.width == 0:
-            object.__setattr__(self, "width", _PAPER_WIDTH[self.arch])
+            object.__setattr__(self, "width", _USUAL_WIDTH[self.arch])
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Filters of the four blocks of a Conv4, or of the four stages of a ResNet."""
+        grows = self.arch != "conv4"
+        return tuple(self.width * 2**stage if grows else self.width for stage in range(4))
+
+    @property
+    def residual(self) -> bool:
+        """Whether it is a ResNet."""
+        return self.arch.startswith("resnet")
 
     @property
     def memory_format(self) -> torch.memory_format:
@@ -44,7 +56,7 @@ class NetSpec:
         pass of a ResNet's shortcuts, 1 x 1 convolutions of stride 2, then overruns its memory in oneDNN (PyTorch 2.13)
         where there are fewer than 16 channels, as 8 filters on 84 x 84 pixels show.
         """
-        narrow = self.arch != "conv4" and self.width % 16
+        narrow = self.residual and self.width % 16
         return torch.contiguous_format if narrow else torch.channels_last
 
     def build(self, *, rng: Generator, batch_norm: BatchNorm = "running") -> Classifier:
@@ -55,8 +67,8 @@ class NetSpec:
 
     def outline(self, *, batch_norm: BatchNorm = "running") -> Classifier:
         """A network of this shape with whatever weights torch gives it, for weights to be loaded into."""
-        if self.arch == "conv4":
-            return Conv4(self.way, width=self.width, size=self.size, channels=self.channels, batch_norm=batch_norm)
+        if not self.residual:
+            return Conv4(self.way, widths=self.widths, size=self.size, channels=self.channels, batch_norm=batch_norm)
         blocks = 1 if self.arch == "resnet10" else 2
         return ResNet(self.way, blocks=blocks, width=self.width, channels=self.channels, batch_norm=batch_norm)
 

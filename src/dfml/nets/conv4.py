@@ -1,5 +1,8 @@
 """The four-block convolutional network of the few-shot literature."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -23,13 +26,14 @@ class ConvBlock(nn.Module):
 class Conv4(nn.Module):
     """Images (n, channels, size, size) -> logits (n, way)."""
 
-    def __init__(self, way: int, *, width: int, size: int, channels: int, batch_norm: BatchNorm) -> None:
+    def __init__(self, way: int, *, widths: Sequence[int], size: int, channels: int, batch_norm: BatchNorm) -> None:
         super().__init__()
-        self.blocks = nn.Sequential(*(ConvBlock(width if i else channels, width, batch_norm) for i in range(4)))
-        self.head = nn.Linear(width * (size // 16) ** 2, way)
+        inputs = (channels, *widths)
+        self.blocks = nn.Sequential(*(ConvBlock(*pair, batch_norm) for pair in pairwise(inputs)))
+        self.head = nn.Linear(widths[-1] * (size // 16) ** 2, way)
 
     def features(self, x: Tensor) -> Tensor:
-        """The flattened maps (n, width * (size // 16)**2) that the last layer reads."""
+        """The flattened maps (n, last width * (size // 16)**2) that the last layer reads."""
         maps: Tensor = self.blocks(x)
         return maps.flatten(1)
 

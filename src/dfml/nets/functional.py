@@ -37,7 +37,7 @@ class Net:
 
     def __init__(self, spec: NetSpec, *, mixed: bool = False) -> None:
         self.spec, self.mixed = spec, mixed
-        self._features: Callable[[Params, Tensor], Tensor] = _conv4 if spec.arch == "conv4" else _resnet
+        self._features: Callable[[Params, Tensor], Tensor] = _resnet if spec.residual else _conv4
 
     def init(self, rng: Generator, *, device: torch.device | str = "cpu") -> Params:
         """Fresh parameters, the same as those of `spec.build(rng=rng)`, moved to `device`."""
@@ -55,7 +55,7 @@ class Net:
         return self.features(params, images) @ params["head.weight"].T + params["head.bias"]
 
     def features(self, params: Params, images: Tensor) -> Tensor:
-        """What the last layer reads: (n, width * (size // 16)**2) for Conv4, (n, 8 * width) for ResNets."""
+        """What the last layer reads: (n, last width * (size // 16)**2) for Conv4, (n, 8 * width) for ResNets."""
         x = normalise(images).contiguous(memory_format=self.spec.memory_format)
         with autocast(x.device, mixed=self.mixed):
             return self._features(params, x)

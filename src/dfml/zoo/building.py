@@ -155,7 +155,7 @@ def train_api(job: Job, report: Report) -> Trained:
         spec,
         train_images,
         train_labels,
-        TrainConfig(epochs=config.epochs, optimiser=config.optimiser or ("adam" if job.arch == "conv4" else "sgd")),
+        TrainConfig(epochs=config.epochs, optimiser=config.optimiser or ("sgd" if spec.residual else "adam")),
         seed=seed,
         on_epoch=lambda epoch: report(epoch / config.epochs),
         hardware=job.hardware,
