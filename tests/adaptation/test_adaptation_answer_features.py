@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 
 from dfml.adaptation.answer_features import (
-    answer_features,
     api_weight,
     class_cosines,
     class_sums,
@@ -18,6 +17,7 @@ from dfml.adaptation.answer_features import (
     worth_asking,
 )
 from dfml.adaptation.asking import Guess
+from dfml.nets.answer_directions import answer_directions
 
 
 def test_directions_are_centred_unit_logarithms_and_say_nothing_of_a_uniform_answer():
@@ -25,7 +25,7 @@ def test_directions_are_centred_unit_logarithms_and_say_nothing_of_a_uniform_ans
     logs = [math.log(1 + 1000 * p) for p in (0.7, 0.2, 0.1)]
     centred = [value - sum(logs) / 3 for value in logs]
     length = math.sqrt(sum(value**2 for value in centred))
-    first, second = answer_features(probs)
+    first, second = answer_directions(probs)
     assert first.tolist() == pytest.approx([value / length for value in centred], abs=1e-6)
     assert second.abs().max() < 1e-3
 

@@ -28,6 +28,29 @@ def test_the_embedding_is_the_formula(rng, r):
     assert np.allclose(expected(features).numpy(), wanted, atol=1e-5)
 
 
+def test_answers_that_were_taught_by_direction_are_compared_by_it(rng):
+    """Against NumPy: 2 APIs, one of 4 classes and one of 3, on 5 features."""
+    weight, bias = torch.randn(8, 5, generator=rng), torch.randn(8, generator=rng)
+    bias[7] = -1e4
+    features = torch.randn(9, 5, generator=rng)
+    expected = ExpectedAnswers.centred_on(weight, bias, features, apis=2, answer_weight=0.5, directions=True)
+    scores = np.exp(features.double().numpy() @ weight.double().numpy().T + bias.double().numpy())
+    halves = []
+    for columns in (slice(0, 4), slice(4, 7)):
+        answers = scores[:, columns] / scores[:, columns].sum(1, keepdims=True)
+        logs = np.log(1 + 1000 * answers)
+        spread = logs - logs.mean(1, keepdims=True)
+        directions = spread / np.linalg.norm(spread, axis=1, keepdims=True)
+        halves.append(directions - directions.mean(0))
+    wanted = np.hstack(halves)
+    wanted = 0.5 * wanted / np.linalg.norm(wanted, axis=1, keepdims=True)
+    embedded = expected(features)[:, 5:].numpy()
+    assert np.allclose(embedded[:, :7], wanted, atol=1e-4)
+    assert bool((embedded[:, 7] == 0).all())
+    again = ExpectedAnswers(**expected.state_dict())
+    assert torch.equal(again(features), expected(features))
+
+
 @pytest.mark.parametrize(
     ("gain", "apis", "way", "r"),
     [

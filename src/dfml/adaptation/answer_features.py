@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-RESOLUTION = 1000.0
-"""answers below 1 / 1000 hardly count"""
+from dfml.nets.answer_directions import answer_directions
+
 Centre = Literal["nothing", "learning", "batch"]
 """what a student's directions are measured from: features from nothing, expected answers from their mean when learning,
 and where a whole batch is judged together, features from the mean of all images at hand"""
@@ -26,12 +26,6 @@ API_SCALE = 8.0
 """the APIs' logits are 8 k^(1/4) cosine"""
 STUDENT_SHARE = 0.5
 """how much the student's logits count once an API has answered"""
-
-
-def answer_features(probs: Tensor) -> Tensor:
-    """Answers (n, K) as directions (n, K): log(1 + 1000 p), less its own mean, of unit length; zero if p is uniform."""
-    logs = torch.log1p(RESOLUTION * probs)
-    return F.normalize(logs - logs.mean(1, keepdim=True), dim=1, eps=1e-2)  # rounding errors are no direction
 
 
 def api_weight(probs: Tensor, labels: Tensor, *, mirrored: bool = False) -> float:
@@ -50,7 +44,7 @@ def api_weight(probs: Tensor, labels: Tensor, *, mirrored: bool = False) -> floa
 
     I is the mutual information of image and answer: H less the mean entropy of an answer.
     """
-    directions = answer_features(probs)
+    directions = answer_directions(probs)
     cosines = directions @ directions.T
     same = labels[:, None] == labels
     pairs = same & ~torch.eye(len(labels), dtype=torch.bool)

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from dfml.adaptation.answer_features import (
     Centre,
-    answer_features,
     api_weight,
     class_cosines,
     class_sums,
@@ -22,6 +21,7 @@ from dfml.adaptation.answer_features import (
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger import Metered
 from dfml.errors import ApiError
+from dfml.nets.answer_directions import answer_directions
 
 ROUNDS = 5
 """queries about one batch are spread over so many rounds, each chosen after learning from the answers before"""
@@ -119,7 +119,7 @@ class SupportAnswers:
             probs = torch.cat(answers)
             weights[place] = api_weight(probs, views, mirrored=len(single) == len(labels))
             # Two views of one image count as one shot.
-            sums.append(class_sums(answer_features(probs), views, way) * (len(labels) / len(views)))
+            sums.append(class_sums(answer_directions(probs), views, way) * (len(labels) / len(views)))
         names = tuple(api.spec.name for api in apis)
         return cls(names, weights, tuple(sums), len(labels) / way), failures
 
@@ -200,7 +200,7 @@ class _Batch:
     def _keep(self, column: int, rows: Tensor, answers: Tensor) -> None:
         self.answers.setdefault(self.apis[column].spec.name, []).append((rows, answers))
         self.asked[rows, column] = True
-        self.directions[column][rows] = answer_features(answers)
+        self.directions[column][rows] = answer_directions(answers)
 
     def _logits(self) -> Tensor:
         """What is known so far, (n, W)."""

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from dfml.errors import ConfigError
 from dfml.meta.adapt import adapt
+from dfml.nets.answer_directions import MANY_CLASSES
 from dfml.nets.expected_answers import ExpectedAnswers
 from dfml.nets.functional import Net, Params
 
 Head = Literal["finetune", "prototype", "prototype+finetune", "answers"]
 HEADS: tuple[Head, ...] = get_args(Head)
-MANY_CLASSES = 20
 
 
 def best_head(expected: ExpectedAnswers | None) -> Head:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from dfml.adaptation.answer_features import answer_features, api_weight, class_cosines, class_sums
+from dfml.adaptation.answer_features import api_weight, class_cosines, class_sums
 from dfml.adaptation.classifier import FewShotClassifier
 from dfml.apis.blackbox import BlackBox
 from dfml.apis.ledger import Ledger, Purse, ledger_path
@@ -32,6 +32,7 @@ from dfml.evaluation.remembered import Remembered
 from dfml.events import Spent
 from dfml.initialisation import Initialisation
 from dfml.nets import NetSpec
+from dfml.nets.answer_directions import answer_directions
 from dfml.nets.functional import Net
 from dfml.rng import stream
 
@@ -221,8 +222,8 @@ def alone(api: BlackBox, shot: int) -> Trial:
     def trial(episode: Episode) -> list[Outcome]:
         way = len(episode.classes)
         cosines = class_cosines(
-            answer_features(api(episode.query)),
-            class_sums(answer_features(api(episode.support)), episode.support_labels, way),
+            answer_directions(api(episode.query)),
+            class_sums(answer_directions(api(episode.support)), episode.support_labels, way),
         )
         return [Outcome(_right(cosines, episode), len(episode.query))]
 
@@ -242,9 +243,9 @@ def together(apis: Sequence[BlackBox], shot: int) -> Trial:
         total = torch.zeros(len(episode.query), way)
         for api in apis:
             answers = api(images)
-            sums = class_sums(answer_features(answers), labels, way)
+            sums = class_sums(answer_directions(answers), labels, way)
             weight = api_weight(answers, labels, mirrored=shot == 1)
-            total += weight * class_cosines(answer_features(api(episode.query)), sums)
+            total += weight * class_cosines(answer_directions(api(episode.query)), sums)
         return [Outcome(_right(total, episode), len(apis) * len(episode.query))]
 
     return trial

@@ -7,6 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dfml.nets.answer_directions import answer_directions
+
+NOWHERE = -1e4
+"""the logit of a class that an API does not have"""
+
 
 class ExpectedAnswers(nn.Module):
     """The heads that a student was distilled with, one linear layer an API, as an embedding of its features f:
@@ -15,6 +20,8 @@ class ExpectedAnswers(nn.Module):
 
     where the softmax is over each API's classes. `centre` and `mean` are f and s averaged over the images of learning,
     so that what all images have in common does not count. A class that an API lacks has a bias so low that s is zero.
+    A student that was taught the directions of answers, for which `directional` stands, has s = the direction of
+    softmax(weight f + bias) instead (`answer_directions`).
 
     Both halves are needed: the answers of a hundred APIs say more than the features, those of ten say less, and of
     1,000 classes a student foresees little. `answer_weight` is r, see `weight_of_answers`. Files that were written
@@ -22,18 +29,26 @@ class ExpectedAnswers(nn.Module):
     with r^2 the number of free answers (one less than an API has classes) divided by the number of features.
     """
 
-    TENSORS = ("weight", "bias", "centre", "mean", "answer_weight")
+    TENSORS = ("weight", "bias", "centre", "mean", "answer_weight", "directional")
     weight: Tensor  # (m * k, d)
     bias: Tensor  # (m * k,)
     centre: Tensor  # (d,)
     mean: Tensor  # (m, k)
     answer_weight: Tensor | None  # ()
+    directional: Tensor | None  # bool (m, k): which columns are classes
 
     def __init__(
-        self, weight: Tensor, bias: Tensor, centre: Tensor, mean: Tensor, answer_weight: Tensor | None = None
+        self,
+        weight: Tensor,
+        bias: Tensor,
+        centre: Tensor,
+        mean: Tensor,
+        answer_weight: Tensor | None = None,
+        directional: Tensor | None = None,
     ) -> None:
         super().__init__()
-        for name, tensor in zip(self.TENSORS, (weight, bias, centre, mean, answer_weight), strict=True):
+        tensors = (weight, bias, centre, mean, answer_weight, directional)
+        for name, tensor in zip(self.TENSORS, tensors, strict=True):
             self.register_buffer(name, tensor)
         free = int((mean > 0).sum()) - len(mean)
         self._before = (free / len(centre)) ** 0.5
@@ -59,15 +74,27 @@ class ExpectedAnswers(nn.Module):
         return _answers(features, self.weight, self.bias, self.mean.shape)
 
     def _spread(self, answers: Tensor) -> Tensor:
+        if self.directional is not None:
+            return answer_directions(answers, self.directional)
         return answers.sqrt() if self.weighed else answers
 
     @classmethod
     def centred_on(
-        cls, weight: Tensor, bias: Tensor, features: Tensor, *, apis: int, answer_weight: float = 1.0
+        cls,
+        weight: Tensor,
+        bias: Tensor,
+        features: Tensor,
+        *,
+        apis: int,
+        answer_weight: float = 1.0,
+        directions: bool = False,
     ) -> Self:
         """The heads of `apis` APIs, centred on `features` (n, d) and the answers expected for them."""
-        answers = _answers(features, weight, bias, (apis, len(bias) // apis)).sqrt()
-        return cls(weight, bias, features.mean(0), answers.mean(0), torch.tensor(answer_weight).to(features.device))
+        shape = (apis, len(bias) // apis)
+        answers, present = _answers(features, weight, bias, shape), (bias > NOWHERE / 2).view(shape)
+        spread = answer_directions(answers, present) if directions else answers.sqrt()
+        r = torch.tensor(answer_weight).to(features.device)
+        return cls(weight, bias, features.mean(0), spread.mean(0), r, present if directions else None)
 
 
 def weight_of_answers(gain: Tensor, ways: Tensor, *, features: int) -> float:

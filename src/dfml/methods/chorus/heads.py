@@ -3,10 +3,9 @@
 import torch
 from torch import Generator, Tensor
 
+from dfml.nets.expected_answers import NOWHERE
 from dfml.nets.functional import Params
 
-NOWHERE = -1e4
-"""the logit of a class that an API does not have"""
 EPSILON = 1e-8  # of torch.optim.Adam
 
 
@@ -23,7 +22,8 @@ class AnswerHeads:
         self.values: Params = {"weight": weight.to(device), "bias": torch.zeros(apis, way, device=device)}
         self.first, self.second = ({name: torch.zeros_like(v) for name, v in self.values.items()} for _ in range(2))
         self.updates = torch.zeros(apis, dtype=torch.long, device=device)
-        self.absent = torch.where(torch.arange(way, device=device) < ways[:, None], 0.0, NOWHERE)
+        self.present = torch.arange(way, device=device) < ways[:, None]
+        self.absent = torch.where(self.present, 0.0, NOWHERE)
 
     def of(self, apis: Tensor) -> Params:
         """Copies of the layers of some APIs, to compute a gradient for."""

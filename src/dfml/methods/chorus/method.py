@@ -71,8 +71,8 @@ PRESETS = {
     "default": ChorusConfig(),
     "thorough": ChorusConfig(queries=5000),
     "strong": ChorusConfig(
-        queries=5000, net=MetaModelConfig(width=64), distil=ChorusDistilConfig(parts=4)
-    ),  # a larger student: two and a half times the work, and a network of four times the weights
+        queries=5000, net=MetaModelConfig(arch="conv4-growing"), distil=ChorusDistilConfig(parts=4)
+    ),  # a larger student: two and a half times the work, and eight times the features
 }
 
 

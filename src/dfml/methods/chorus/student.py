@@ -1,25 +1,27 @@
-"""Distil every API at once: one body, a linear head per API, KL to all answers about the images of a pool."""
+"""Distil every API at once: one body, a linear head per API, near to all answers about the images of a pool."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
 from pathlib import Path
+from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from dfml.files import load_tensors, save_tensors
 from dfml.images.augment import augment
 from dfml.methods.chorus.asking import AnswerTable
 from dfml.methods.chorus.heads import AnswerHeads
-from dfml.methods.chorus.trust import believed, foreseen, softened
+from dfml.methods.chorus.misfit import Directions, Misfit, Probabilities
+from dfml.methods.chorus.trust import believed
+from dfml.nets.answer_directions import MANY_CLASSES
 from dfml.nets.expected_answers import ExpectedAnswers, weight_of_answers
 from dfml.nets.functional import Net, Params
 from dfml.runtime import Map
 
-KIND, VERSION = "chorus checkpoint", 3
+KIND, VERSION = "chorus checkpoint", 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +41,11 @@ class ChorusDistilConfig:
     """brightness, contrast and colour change by up to this much; the answers are taken to stay the same"""
     shift: int = 2
     """pixels of a 32-pixel image that it may move by; the answers are taken to stay the same"""
+    compare: Literal["auto", "probabilities", "directions"] = "auto"
+    """what of an answer is to be met: its probabilities, by KL, or its direction, by cosine (`misfit`); auto: that
+    where most APIs have more than 20 classes"""
     power: float = 0.0
-    """answers p are distilled as p^power, made to sum to 1; 0: 0.5 with pictures of the user's own, else 1"""
+    """probabilities p are met as p^power, made to sum to 1; 0: 0.5 with pictures of the user's own, else 1"""
     weigh_at: float = 0.25
     """the part of the steps after which APIs are dropped whose answers cannot be foreseen"""
     held_out: float = 0.1
@@ -58,7 +63,9 @@ class ChorusStudent:
 
     Minimises, over the body and the heads, the mean over (image, API) pairs that were asked of
 
-        trust_a * KL(API a's answer || softmax(head_a(body(image))))
+        trust_a * misfit(API a's answer, softmax(head_a(body(image))))
+
+    where the misfit is KL or, for APIs of many classes, lies in the direction of an answer (`misfit`).
 
     `params` is where the body starts; their own head stays as it is. `advance` makes one update; `side_by_side` shares
     it out to cores, which changes no bit. `save` and `load` are exact: a student that is loaded goes on to the same
@@ -87,6 +94,10 @@ class ChorusStudent:
         self.queue = self.order[:0]
         self.trust = torch.ones(self.apis, device=answers.probs.device)
         self.gain = torch.ones_like(self.trust)
+        many = config.compare == "auto" and float(answers.ways.median()) > MANY_CLASSES
+        self.misfit: Misfit = Probabilities(config.power or 1.0)
+        if many or config.compare == "directions":
+            self.misfit = Directions(_parts(answers, self.order), self.heads.present)
 
     @property
     def params(self) -> Params:
@@ -101,7 +112,9 @@ class ChorusStudent:
         weight, bias = layers["weight"].flatten(0, 1), (layers["bias"] + self.heads.absent[kept]).flatten()
         features = self.net.features(self.params, images)
         r = weight_of_answers(self.gain[kept], self.answers.ways[kept], features=features.shape[1])
-        return ExpectedAnswers.centred_on(weight, bias, features, apis=len(kept), answer_weight=r)
+        return ExpectedAnswers.centred_on(
+            weight, bias, features, apis=len(kept), answer_weight=r, directions=self.misfit.directions
+        )
 
     def advance(self) -> float:
         """One update; the loss it was made for."""
@@ -114,8 +127,8 @@ class ChorusStudent:
             """Of one part of the batch, which draws from a stream of its own: it may be computed in any order."""
             part, rng = self.answers.part(rows, heard), Generator().manual_seed(seed)
             images = augment(part.images.float() / 255, jitter=self.config.jitter, shift=self.config.shift, rng=rng)
-            expected = self.heads.logits(self.net.features(self.body, images), layers, heard).log_softmax(-1)
-            losses = F.kl_div(expected, self._told(part), reduction="none").sum(-1) * part.asked
+            logits = self.heads.logits(self.net.features(self.body, images), layers, heard)
+            losses = self.misfit(logits, part, heard) * part.asked
             total = (losses * trust).sum()
             gradients = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
             return total.detach(), (part.asked * trust).sum(), gradients
@@ -198,23 +211,13 @@ class ChorusStudent:
         self.schedule.step()
         self.step += 1
 
-    def _told(self, part: AnswerTable) -> Tensor:
-        """The answers (n, m, k) as they are distilled."""
-        return softened(part.probs, self.config.power or 1.0)
-
     def _weigh(self, aside: Tensor, learned: Tensor) -> None:
         """Decide whom to believe, by images (rows of the table) that were not learned from."""
         config, everyone = self.config, torch.arange(self.apis, device=self.trust.device)
-        layers = self.heads.of(everyone)
-        mean = torch.zeros_like(self.answers.probs[0])
-        for part in _parts(self.answers, learned):
-            mean += (self._told(part) * part.asked.unsqueeze(-1)).sum(0)
-        mean /= self.answers.asked[learned.to(mean.device)].sum(0).clamp_min(1).unsqueeze(-1)
-        parts = []
-        for part in _parts(self.answers, aside):
-            features = self.net.features(self.body, part.images.float() / 255)
-            parts.append((self._told(part), self.heads.logits(features, layers, everyone).log_softmax(-1), part.asked))
-        self.gain, sureness = foreseen(parts, mean)
+        layers, said = self.heads.of(everyone), _parts(self.answers, aside)
+        features = [self.net.features(self.body, part.images.float() / 255) for part in said]
+        logits = [self.heads.logits(seen, layers, everyone) for seen in features]
+        self.gain, sureness = self.misfit.gain(logits, said, _parts(self.answers, learned))
         self.trust = believed(
             self.gain, sureness, least=config.least_gain, sure=config.least_sure, share=config.least_share
         )

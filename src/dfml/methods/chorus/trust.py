@@ -52,6 +52,18 @@ def foreseen(parts: Sequence[tuple[Tensor, Tensor, Tensor]], mean: Tensor) -> tu
     return gain.where(varies, 0.0), sureness.where(varies, 0.0)
 
 
+def foreseen_directions(cosines: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
+    """The same where answers are met in direction, from the `cosines` (n, m) of what was expected with what was said.
+
+    The gain is the mean cosine. Directions are measured from the API's mean one, so that constant and random answers
+    have none.
+    """
+    count = asked.sum(0).clamp_min(1)
+    gain = (cosines * asked).sum(0) / count
+    spread = ((cosines - gain).square() * asked).sum(0) / (count - 1).clamp_min(1)
+    return gain, gain / ((spread / count).sqrt() + 1e-9)
+
+
 def believed(gain: Tensor, sureness: Tensor, *, least: float, sure: float, share: float) -> Tensor:
     """1 for every API that is listened to, 0 for the others: what a small student imitates easily is not worth more.
 
