@@ -5,7 +5,7 @@
 set -euo pipefail
 data=$(realpath "$1") work=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
-for name in zoo accuracy headline roles inductive remote conditions reach speed bench random-baseline real robustness; do
+for name in zoo accuracy headline roles inductive remote conditions reach speed bench random-baseline real own-pictures refine robustness; do
     "results/$name/make.sh" "$data" "$work"
 done
 python results/table.py --write

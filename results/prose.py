@@ -56,6 +56,15 @@ def published_gains(name: str, rows: Iterable[str], shots: Iterable[int] = (1, 5
     return [lookup(name)(row, shot) - lines[row].published[shot].mean for row, shot in product(rows, shots)]
 
 
+def cell(names: list[str], *, head: str, shot: int) -> str:
+    """Mean over runs of the accuracy, and the mean half-width of the runs' own 95 % intervals."""
+    results = found(names, head=head, shot=shot)
+    if not results:
+        return "n/a"
+    ci95 = sum(r["ci95"] for r in results) / len(results)
+    return f"{mean(names, head=head, shot=shot):.1f} ± {ci95:.1f}"
+
+
 def asked(table: str, row: str) -> float:
     """Queries an API of a row on CIFAR-FS."""
     (line,) = (line for line in find_table(f"laptop-cifar-fs-{table}").lines if row in (line.label, line.row))

@@ -12,7 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from prose import benchmark, find_table, found, mean, quoted, runs
+from prose import benchmark, cell, find_table, mean, quoted, runs
+from real_tables import asking_table, own_pictures_table, refining_table, reliability_table
 
 from dfml.bench.catalogue import make_table
 from dfml.bench.results import PAPERS_HEADS, read_json, write_table
@@ -32,15 +33,6 @@ PAGES = (
     "docs/scale.md",
     "docs/real.md",
 )
-
-
-def cell(names: list[str], *, head: str, shot: int) -> str:
-    """Mean over runs of the accuracy, and the mean half-width of the runs' own 95 % intervals."""
-    results = found(names, head=head, shot=shot)
-    if not results:
-        return "n/a"
-    ci95 = sum(r["ci95"] for r in results) / len(results)
-    return f"{mean(names, head=head, shot=shot):.1f} ± {ci95:.1f}"
 
 
 def row(title: str, name: str, queries: str, *, head: str, variant: str = "") -> str:
@@ -68,6 +60,8 @@ def accuracy_table() -> str:
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="prototype", variant="product"),
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="answers"),
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="answers", variant="product"),
+        row("**chorus**, 100 APIs, `strong`", "strong", "5,000", head="prototype", variant="product"),
+        row("**chorus**, 100 APIs, `strong`", "strong", "5,000", head="answers", variant="product"),
         "| *the paper:* BiDf-MKD, 100 APIs | *millions* | *its own* | *35.48 ± 0.67* | *47.58 ± 0.74* | |",
         "| *the paper:* its white-box bound | | *its own* | *37.66 ± 0.75* | *51.16 ± 0.79* | |",
     ])  # fmt: skip
@@ -245,44 +239,6 @@ def random_table() -> str:
     return "\n".join(lines)
 
 
-def asking_table() -> str:
-    """What `dfml evaluate --ask` found by queries a prediction: accuracy, and how far probabilities are from it."""
-    titles = {"four-test": "test classes, the four of ImageNet", "lite0-val": "validation classes, Lite0 alone"}
-    lines = [
-        "| | queries a prediction | 1-shot | 5-shot | calibration error, 1 and 5 shots | tasks |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, title in titles.items():
-        path = HERE / "real" / f"{name}.json"
-        results = json.loads(path.read_text()) if path.exists() else []
-        for share in dict.fromkeys(r["ask_share"] for r in results):
-            one, five = (next(r for r in results if (r["ask_share"], r["shot"]) == (share, shot)) for shot in (1, 5))
-            cells = " | ".join(f"{r['mean']:.1f} ± {r['ci95']:.1f}" for r in (one, five))
-            gaps = " and ".join(f"{r['calibration_error']:.3f}" for r in (one, five))
-            lines.append(f"| {title} | {one['queries_per_prediction']:.2f} | {cells} | {gaps} | {one['tasks']} |")
-    return "\n".join(lines)
-
-
-def reliability_table() -> str:
-    """Predictions by the probability that the classifier gave them: how many of them are right."""
-    path = HERE / "real" / "lite0-val.json"
-    if not path.exists():
-        return "n/a"
-    asked = [r for r in json.loads(path.read_text()) if r["ask_share"] == 0.3]
-    bins: dict[int, dict[int, tuple[float, float, int]]] = {}
-    for r in asked:
-        for said, right, count in r["reliability"]:
-            bins.setdefault(min(9, int(10 * said)), {})[r["shot"]] = said, right, count
-    lines = [
-        "| 1 shot: says | is right | predictions | 5 shots: says | is right | predictions |",
-        "|---|---|---|---|---|---|",
-    ]
-    for shots in (bins[place] for place in sorted(bins)):
-        cells = [f"{100 * t[0]:.0f} % | {100 * t[1]:.0f} % | {t[2]:,}" if t else "| |" for t in map(shots.get, (1, 5))]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def bench_table(name: str) -> str:
     """A table of `dfml bench`, as far as its cells have come in."""
     found = find_table(name)
@@ -327,6 +283,8 @@ TABLES = {
     "hearing": hearing_table,
     "asking": asking_table,
     "reliability": reliability_table,
+    "own": own_pictures_table,
+    "refining": refining_table,
 }
 
 

@@ -8,6 +8,9 @@ measure test 600 chorus-5000-0 chorus-5000-0-centred --head prototype --centre
 # the product: statistics frozen at adaptation; the blend was chosen on validation classes, in results/inductive
 measure test 600 chorus-5000-0 chorus-5000-0-product --head prototype answers --inductive
 
+dfml learn zoo100 --preset strong --seed 0 --out strong-0
+measure test 600 strong-0 strong-0-product --head prototype answers --inductive
+
 for seed in 0 1 2; do
     dfml learn zoo10 --method random --seed $seed --out random-$seed
     measure test 600 random-$seed random-$seed --head prototype finetune

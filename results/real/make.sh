@@ -12,22 +12,22 @@ apis = tomllib.loads(Path("real-apis/apis.toml").read_text())["apis"]
 apis = {name: entry for name, entry in apis.items() if name not in ("birds", "cifar10")}
 Path("real-apis/imagenet.toml").write_text(tomli_w.dumps({"apis": apis}))
 '
-dfml learn real-apis/imagenet.toml --budget-per-api 1000 --set net.size=32 --set net.way=5 --out real-student
+dfml learn real-apis/imagenet.toml --preset strong --budget-per-api 1000 --out real-strong
 for part in val test; do
-    dfml bench real --apis real-apis/apis.toml --dataset cifar-fs --data "$data" --part $part --run real-student \
+    dfml bench real --apis real-apis/apis.toml --dataset cifar-fs --data "$data" --part $part --run real-strong \
         --shot 1 5 --tasks 300 --out "$here"
 done
 # Birds, for a network that knows the species and for one that knows few.
 dfml bench real --apis real-apis/apis.toml --only birds --only lite0 --dataset cub --data "$(dirname "$data")/cub" --part test \
     --shot 1 5 --tasks 100 --rows api apis --out "$here"
 # The four of ImageNet without the others; and what Lite0's probabilities are worth. What the tables asked is not asked again.
-mkdir -p real-student/asked
-cp -r "$here/ledger" real-student/asked/ 2> /dev/null || true
+mkdir -p real-strong/asked
+cp -r "$here/ledger" real-strong/asked/ 2> /dev/null || true
 python -c '
 import tomllib, tomli_w
 from pathlib import Path
 apis = tomllib.loads(Path("real-apis/apis.toml").read_text())["apis"]
 Path("real-apis/lite0.toml").write_text(tomli_w.dumps({"apis": {"lite0": apis["lite0"]}}))
 '
-measure test 300 real-student four-test --ask real-apis/imagenet.toml --ask-share .1 .5 1
-measure val 150 real-student lite0-val --ask real-apis/lite0.toml --ask-share 0 .1 .3 .5 1
+measure test 300 real-strong four-test --ask real-apis/imagenet.toml --ask-share .1 .5 1
+measure val 150 real-strong lite0-val --ask real-apis/lite0.toml --ask-share 0 .1 .3 .5 1
