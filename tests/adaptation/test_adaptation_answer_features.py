@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from dfml.adaptation.answer_features import (
     api_weight,
+    batch_scale,
     class_cosines,
     class_sums,
     fused_logits,
@@ -41,6 +42,20 @@ def test_no_image_confirms_itself(rng):
             others = sum(belief[j, label] * directions[j] for j in range(7) if j != image)
             mean = sums[label] + others
             assert found[image, label].item() == pytest.approx(float(directions[image] @ mean / mean.norm()), abs=1e-5)
+
+
+@pytest.mark.parametrize("network", [0.05, 0.4])
+def test_logits_of_a_batch_spread_by_the_shots_however_wide_the_networks_cosines_do(rng, network):
+    cosines = network * torch.randn(2000, 5, generator=rng) + torch.randn(2000, 1, generator=rng)
+    for shots, wanted in ((1, 0.54), (5, 0.54 * 5**0.4)):
+        logits = batch_scale(cosines, shots) * cosines
+        spread = (logits - logits.mean(1, keepdim=True)).square().mean().sqrt()
+        assert float(spread) == pytest.approx(wanted, rel=0.05)
+
+
+def test_one_image_is_not_taken_for_a_batch():
+    flat = torch.full((1, 5), 0.3)
+    assert batch_scale(flat, 1) == pytest.approx(0.54 / (0.2 * (8 / 9) ** 0.5))
 
 
 def sharp(labels, classes, *, noise, rng):

@@ -16,12 +16,12 @@ from dfml.nets.answer_directions import answer_directions
 Centre = Literal["nothing", "learning", "batch"]
 """what a student's directions are measured from: features from nothing, expected answers from their mean when learning,
 and where a whole batch is judged together, features from the mean of all images at hand"""
-STUDENT_SCALES: dict[Centre, tuple[float, float]] = {
-    "nothing": (6.5, 1 / 2),
-    "learning": (3.4, 1 / 3),
-    "batch": (2.5, 1 / 3),
-}
+STUDENT_SCALES: dict[Centre, tuple[float, float]] = {"nothing": (6.5, 1 / 2), "learning": (3.4, 1 / 3)}
 """a and b: the student's logits are a k^b cosine; what is centred spreads wider"""
+BATCH_SPREAD = (0.54, 0.4)
+"""a and b: where a batch is judged together, the student's logits of an image lie a k^b about their mean"""
+USUAL_SPREAD, FEW = 0.2, 8
+"""the spread of cosines that is taken for granted, and how many images have to speak against it"""
 API_SCALE = 8.0
 """the APIs' logits are 8 k^(1/4) cosine"""
 STUDENT_SHARE = 0.5
@@ -86,6 +86,20 @@ def student_scale(shots: float, centre: Centre) -> float:
     """What makes logits of cosines with class means of `shots` images each."""
     scale, power = STUDENT_SCALES[centre]
     return float(scale * shots**power)
+
+
+def batch_scale(cosines: Tensor, shots: float) -> float:
+    """What makes logits of a batch's cosines (n, W) with class means, measured from its own mean.
+
+        scale = 0.54 k^0.4 / spread,    spread^2 = the mean square of an image's cosines about their own mean
+
+    How wide cosines spread follows from the network: those of 1,024 features less than those of 128. How wide logits
+    should spread follows from the shots alone. A few images are joined by as many usual ones.
+    """
+    scale, power = BATCH_SPREAD
+    squares = (cosines - cosines.mean(1, keepdim=True)).square().mean(1)
+    spread = (float(squares.sum()) + FEW * USUAL_SPREAD**2) / (len(cosines) + FEW)
+    return float(scale * shots**power / spread**0.5)
 
 
 def measured_from_mean(directions: Tensor, sums: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from dfml.adaptation.answer_features import (
     Centre,
     api_weight,
+    batch_scale,
     class_cosines,
     class_sums,
     fused_logits,
@@ -59,8 +60,8 @@ class Guess:
         if self.directions is None or self.sums is None or self.counts is None or self.centre != "nothing":
             return self
         directions, sums = measured_from_mean(self.directions, self.sums, self.counts)
-        logits = student_scale(shots, "batch") * class_cosines(directions, sums)
-        return Guess(logits, directions, sums, self.counts, "batch")
+        cosines = class_cosines(directions, sums)
+        return Guess(batch_scale(cosines, shots) * cosines, directions, sums, self.counts, "batch")
 
     def after(self, belief: Tensor, asked: Tensor, shots: float) -> Tensor:
         """Its logits (n, W) once the images `asked` (n,) have joined the classes they seem to belong to."""
@@ -68,7 +69,8 @@ class Guess:
             return self.logits
         more = float(asked.sum()) / self.logits.shape[1]
         cosines = class_cosines(self.directions, self.sums, belief * asked.unsqueeze(1))
-        return student_scale(shots + more, self.centre) * cosines
+        shots += more
+        return cosines * (batch_scale(cosines, shots) if self.centre == "batch" else student_scale(shots, self.centre))
 
 
 @dataclass
