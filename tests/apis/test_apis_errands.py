@@ -17,7 +17,12 @@ def told(rows):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_every_row_is_asked_for_once_and_answered_in_its_place(threads):
     asked = []
-    errands = Errands(100, lambda rows: asked.extend(rows) or told(rows), lambda: 7, name="test")
+
+    def ask(rows):
+        asked.extend(rows)
+        return told(rows)
+
+    errands = Errands(100, ask, lambda: 7, name="test")
     found = {}
     while errands.staff(threads):
         for outcome in errands.outcomes():
@@ -28,7 +33,12 @@ def test_every_row_is_asked_for_once_and_answered_in_its_place(threads):
 
 def test_nobody_runs_ahead_of_who_keeps_the_answers():
     asked = []
-    errands = Errands(1000, lambda rows: asked.append(rows) or told(rows), lambda: 1, name="test")
+
+    def ask(rows):
+        asked.append(rows)
+        return told(rows)
+
+    errands = Errands(1000, ask, lambda: 1, name="test")
     errands.staff(3)
     waited = time.monotonic()
     while len(asked) < 6 and time.monotonic() < waited + 10:
