@@ -75,4 +75,5 @@ def _weights() -> NDArray[np.float64]:
     """The r_ij (4096, 8), from a hash function because random generators change between versions."""
     stream = hashlib.shake_128(b"dfml image keys").digest(2 * _BLOCK * _SUMS)
     words = np.frombuffer(stream, "<u2").reshape(_BLOCK, _SUMS) % 2**_BITS
-    return words.astype(np.float64)
+    weights: NDArray[np.float64] = words.astype(np.float64)
+    return weights
