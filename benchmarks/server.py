@@ -126,8 +126,9 @@ def run() -> dict[str, Any]:
         "rounds": ROUNDS,
         "images per second": found,
         "line": f"Through connector and ledger come {least['ratio']:.0%} ({low:.0%} to {high:.0%}; {title}) of the "
-        f"images a second that a bare client with ready-made requests gets from the same server (goal: {GOAL:.0%}); with "
-        f"one image a request, an exchange takes {ours:.2f} ms of the processor instead of {theirs:.2f}",
+        "images a second that a bare client with ready-made requests gets from the same server "
+        f"(goal: {GOAL:.0%}); with one image a request, an exchange takes {ours:.2f} ms of the processor "
+        f"instead of {theirs:.2f}",
     }
 
 
