@@ -159,7 +159,9 @@ def run() -> dict[str, Any]:
         "under way at once": APIS * CONNECTIONS,
         "latency ms": LATENCY_MS,
         "ideal seconds": round(ideal, 2),
-        "times the ideal": {name: value.rounded(3) for name, value in times.items()},
+        "seconds": {name: round(ideal * value.median, 2) for name, value in times.items()},
+        "times the ideal": {name: round(value.median, 3) for name, value in times.items()},
+        "quartiles": {name: [round(value.low, 3), round(value.high, 3)] for name, value in times.items()},
         "processor milliseconds a request, local": work.rounded(3),
         "single answers a second through one process at home": round(drops),
         "line": f"{APIS * REQUESTS:,} requests to {APIS} servers {LATENCY_MS} ms away take "

@@ -6,7 +6,17 @@ The clock tells what a user waits for; on a machine that is busy with other thin
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+
+class Timed(Protocol):
+    """Whatever knows what it took."""
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def processor_seconds(self) -> float: ...
 
 
 class Took(NamedTuple):
@@ -60,7 +70,7 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(median, low, high)
 
 
-def ratios(ours: Sequence[Took], theirs: Sequence[Took]) -> tuple[Spread, Spread]:
+def ratios(ours: Sequence[Timed], theirs: Sequence[Timed]) -> tuple[Spread, Spread]:
     """Ours to theirs round by round, by processor time and by the clock."""
     pairs = list(zip(ours, theirs, strict=True))
     by_work = [own.processor_seconds / other.processor_seconds for own, other in pairs]

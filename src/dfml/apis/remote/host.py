@@ -58,10 +58,9 @@ class Host:
 
     def __init__(self, origin: str) -> None:
         self.origin, self.knows = origin, dict[str, Any]()
-        self._lock, self._route, self._last = threading.Lock(), None, None
+        self._lock, self._route = threading.Lock(), None
 
     _route: Route | None
-    _last: tuple[tuple[Any, ...], dict[str, str]] | None
 
     def send(self, message: HttpRequest, *, seconds: float) -> HttpResponse:
         """One exchange; it ends within `seconds`, however slowly bytes drip in. No redirect leads to another host."""
@@ -151,14 +150,7 @@ class Host:
             return self._route
 
     def _headers(self, message: HttpRequest) -> dict[str, str]:
-        """All headers, the message's own before ours; those of the last message again where they were the same."""
-        told = message.url, *message.headers.items()
-        last = self._last
-        if last is None or last[0] != told:
-            last = self._last = told, self._checked(message)
-        return last[1].copy()
-
-    def _checked(self, message: HttpRequest) -> dict[str, str]:
+        """All headers, the message's own before ours."""
         ours = {"Host": urlsplit(self.origin).netloc, "User-Agent": "dfml", "Accept": "application/json"}
         headers = merged(ours, {"Accept-Encoding": "identity"}, message.headers)
         headers = {name: value for name, value in headers.items() if name.lower() not in _OURS}
@@ -210,7 +202,7 @@ def _body(response: BaseHTTPResponse) -> bytes:
             raise Garbled(f"its answer is compressed as {shown(coding, 40)}, though that was not asked for")
     parts, size = list[bytes](), getattr(response, "length_remaining", None) or 0
     if 0 < size <= MAX_BYTES and codings == [""]:
-        return response.read()
+        return response.read()  # its end is known: no second look is needed to find it
     if size <= MAX_BYTES:
         size = 0
         while part := response.read1(_PIECE):
