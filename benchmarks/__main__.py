@@ -14,6 +14,7 @@ NAMES = (
     "recovery_step",
     "meta_step",
     "evaluation",
+    "prototype",
     "prior",
     "server",
     "distilling",

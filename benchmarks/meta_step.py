@@ -7,13 +7,13 @@ left out.
 
 import importlib.util
 import json
-import statistics
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from benchmarks.turns import Contender, Turn, entered, matmul_gflops
+from benchmarks.spread import spread
+from benchmarks.turns import Contender, Step, Turn, entered, matmul_gflops
 
 from dfml.episode import Episode
 from dfml.meta.adam import AdamState, adam
@@ -116,7 +116,7 @@ def run(*, rounds: int = 5, cores: int = 2) -> dict[str, Any]:
     libraries = [name for name in ("higher", "torchopt") if importlib.util.find_spec(name)]
     lineup = [("ours", n, True) for n in sorted({1, cores})]
     lineup += [(name, n, tuned) for name in libraries for n in sorted({1, cores}) for tuned in (False, True)]
-    times: dict[tuple[str, int, bool], list[float]] = {who: [] for who in lineup}
+    times: dict[tuple[str, int, bool], list[Step]] = {who: [] for who in lineup}
     with ExitStack() as stack:
         steps = {
             (name, n, tuned): stack.enter_context(entered("meta_step", name, cores=n, tuned=tuned))
@@ -127,8 +127,10 @@ def run(*, rounds: int = 5, cores: int = 2) -> dict[str, Any]:
             raise RuntimeError(f"the contenders do not compute the same thing: outer losses {losses}")
         for _ in range(rounds):
             for who, step in steps.items():
-                times[who].append(step().seconds)
-    seconds = {who: statistics.median(t) for who, t in times.items()}
+                times[who].append(step())
+    clock = {who: spread([step.seconds for step in steps_made]) for who, steps_made in times.items()}
+    work = {who: spread([step.processor_seconds for step in steps_made]) for who, steps_made in times.items()}
+    seconds = {who: value.median for who, value in clock.items()}
 
     def ratio(n: int, tuned: bool) -> float | None:
         theirs = [seconds[name, n, tuned] for name in libraries]
@@ -150,6 +152,8 @@ def run(*, rounds: int = 5, cores: int = 2) -> dict[str, Any]:
         "ratio_one_core_tuned_allocator": ratio(1, True),
         "met": best is not None and best <= GOAL,
         "seconds": {label(who): round(value, 4) for who, value in seconds.items()},
+        "quartiles": {label(who): [round(value.low, 4), round(value.high, 4)] for who, value in clock.items()},
+        "processor_seconds": {label(who): value.rounded(4) for who, value in work.items()},
         "gflop": round(gflop(), 2),
         "matmul_peak_gflops": round(peak, 1),
         "limit_seconds": round(limit, 4),

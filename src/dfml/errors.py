@@ -17,8 +17,7 @@ DfmlError
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -102,11 +101,14 @@ def shown(value: Any, most: int = SHOWN) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-@contextmanager
-def blotting(redact: Callable[[str], str]) -> Iterator[None]:
+class blotting:
     """Let `shown` blot out secrets before it cuts: half a secret would not be known for one."""
-    before = _blot.set(redact)
-    try:
-        yield
-    finally:
-        _blot.reset(before)
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self._redact = redact
+
+    def __enter__(self) -> None:
+        self._before = _blot.set(self._redact)
+
+    def __exit__(self, *_: object) -> None:
+        _blot.reset(self._before)

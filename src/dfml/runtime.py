@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # from <malloc.h>
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8  # from <malloc.h>
 _HUGE = 2**31 - 1
 _alone = True
 
@@ -64,14 +64,15 @@ def keep_freed_memory() -> bool:
 
     By default every tensor over a few megabytes is mapped and unmapped anew, and each of its pages faults in again:
     for small networks that takes longer than the arithmetic. So: no mappings (a raised threshold would not do, glibc
-    accepts at most 32 MB), and never trim the heap. Harmless to call twice.
+    accepts at most 32 MB), and never trim the heap. And one heap for all threads: what is kept in one of several is of
+    no use to the others, so that each would hold as much as its thread ever needed. Harmless to call twice.
     """
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):  # musl has none, and none of the problem
         return False
-    settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _HUGE), (_M_TOP_PAD, 64 << 20))
+    settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _HUGE), (_M_TOP_PAD, 64 << 20), (_M_ARENA_MAX, 1))
     agreed = [libc.mallopt(option, value) == 1 for option, value in settings]
     return all(agreed)
 

@@ -59,17 +59,30 @@ def test_second_order_gradient_of_a_linear_net_by_hand():
     assert crude.loss == exact.loss == pytest.approx(((moved @ a - b) ** 2 / 2).item())
 
 
-def test_no_steps_change_nothing_and_the_gradient_is_plain():
+@pytest.mark.parametrize("steps", [1, 2, 7])
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_gradient_through_many_steps_is_that_of_the_contraction(steps, recompute):
+    """The outer loss is the sum of w', so its gradient is the column sums of (I - lr A)^steps."""
+    task = Task(inner=quadratic, outer=lambda p: Scored(p["w"].sum(), 0.0))
+    result = task_gradient({"w": START}, task, inner_lr=0.1, inner_steps=steps, recompute=recompute)
+    contraction = torch.linalg.matrix_power(torch.eye(2, dtype=torch.float64) - 0.1 * A, steps)
+    torch.testing.assert_close(result.grads["w"], contraction.sum(0))
+    torch.testing.assert_close(result.adapted["w"], TARGET + contraction @ (START - TARGET))
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_no_steps_change_nothing_and_the_gradient_is_plain(recompute):
     task = Task(inner=quadratic, outer=lambda p: Scored(quadratic(p), 0.0))
-    result = task_gradient({"w": START}, task, inner_lr=0.1, inner_steps=0)
+    result = task_gradient({"w": START}, task, inner_lr=0.1, inner_steps=0, recompute=recompute)
     torch.testing.assert_close(result.grads["w"], A @ (START - TARGET))
     assert torch.equal(result.adapted["w"], START)
 
 
-def test_parameters_out_of_reach_stay_as_they_are():
+@pytest.mark.parametrize("recompute", [False, True])
+def test_parameters_out_of_reach_stay_as_they_are(recompute):
     params = {"w": START, "idle": torch.ones(3, dtype=torch.float64)}
     task = Task(inner=quadratic, outer=lambda p: Scored(quadratic(p), 0.0))
-    result = task_gradient(params, task, inner_lr=0.1, inner_steps=2)
+    result = task_gradient(params, task, inner_lr=0.1, inner_steps=2, recompute=recompute)
     assert torch.equal(result.adapted["idle"], params["idle"])
     assert not result.grads["idle"].any()
 

@@ -95,14 +95,12 @@ def test_first_order_is_the_plain_gradient_at_the_adapted_parameters():
 
 
 @pytest.mark.parametrize("first_order", [False, True])
-def test_workers_change_no_bit_and_threads_stay_as_they_were(first_order):
+def test_neither_workers_nor_computing_twice_change_a_bit_and_threads_stay_as_they_were(first_order):
     net, batch = Net(SPEC), episodes(4, torch.float32)
     params = net.init(stream(2))
     torch.set_num_threads(2)
-    results = [
-        meta_gradient(net, params, batch, inner_lr=LR, inner_steps=STEPS, first_order=first_order, workers=workers)
-        for workers in (1, 2, 3)
-    ]
+    ask = partial(meta_gradient, net, params, batch, inner_lr=LR, inner_steps=STEPS, first_order=first_order)
+    results = [ask(workers=workers, recompute=recompute) for workers in (1, 2, 3) for recompute in (False, True)]
     assert torch.get_num_threads() == 2
     for other in results[1:]:
         assert other.loss == results[0].loss

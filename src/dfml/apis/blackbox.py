@@ -1,8 +1,9 @@
 """The seam between dfml and everything that answers queries."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -70,6 +71,11 @@ class ApiSpec:
     def way(self) -> int:
         """The number of classes."""
         return len(self.classes)
+
+    @cached_property
+    def columns(self) -> Mapping[str, int]:
+        """The place of each class in an answer."""
+        return {name: column for column, name in enumerate(self.classes)}
 
     def with_changes(self, **changes: object) -> Self:
         """The same API with some facts changed, as a wrapper needs it."""
@@ -246,27 +252,32 @@ def ask(spec: ApiSpec, images: Tensor, respond: Callable[[Tensor], Tensor]) -> T
 
 def check_answer(spec: ApiSpec, answer: Tensor, count: int) -> Tensor:
     """`answer` as float32 if it is `count` probability vectors, else `BadAnswer` saying what came back."""
-    if answer.dim() != 2 or answer.shape[0] != count:
-        raise BadAnswer(f"{spec.name}: expected {count} answers of {spec.way} classes, got shape {tuple(answer.shape)}")
-    if answer.shape[1] != spec.way:
-        raise BadAnswer(
-            f"{spec.name}: expected {spec.way} classes ({', '.join(spec.classes[:5])}{', …' * (spec.way > 5)}), "
-            f"got {answer.shape[1]} scores an image"
-        )
     answer = answer.detach().to(torch.float32)
     # In NumPy: every operation of torch gives other threads a turn, and where several wait for answers, they take it.
-    scores = answer.cpu().numpy()
+    check_scores(spec, answer.cpu().numpy(), count)
+    return answer
+
+
+def check_scores(spec: ApiSpec, scores: NDArray[np.float32], count: int) -> None:
+    """Return if `scores` are `count` probability vectors, else `BadAnswer` saying what they are."""
+    if scores.ndim != 2 or scores.shape[0] != count:
+        raise BadAnswer(f"{spec.name}: expected {count} answers of {spec.way} classes, got shape {scores.shape}")
+    if scores.shape[1] != spec.way:
+        raise BadAnswer(
+            f"{spec.name}: expected {spec.way} classes ({', '.join(spec.classes[:5])}{', …' * (spec.way > 5)}), "
+            f"got {scores.shape[1]} scores an image"
+        )
     sums = scores.sum(1)
     off = sums - 1
     # A score rounded to d decimals is off by at most half a unit of the last; one that arrives as 0 was smaller.
     half = 0.0 if spec.decimals is None else 0.5 * 10.0**-spec.decimals
     below = spec.way * half + 1e-3
     if count == 0 or (scores.min() >= 0 and off.min() >= -below and off.max() <= 1e-3):
-        return answer  # NaN fails the first test, infinity the last
+        return  # NaN fails the first test, infinity the last
     above = np.count_nonzero(scores, axis=1) * half + 1e-3
     wrong = ~((off >= -below) & (off <= above))
     if scores.min() >= 0 and not wrong.any():
-        return answer
+        return
     fine = (scores >= 0) & (scores < np.inf)
     if not fine.all():
         row, column = np.argwhere(~fine)[0]

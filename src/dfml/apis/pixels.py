@@ -15,6 +15,8 @@ from dfml.apis.blackbox import ImageArray
 from dfml.errors import ConfigError
 
 Encoding = Literal["fp32", "uint8", "png", "jpeg"]
+Images = Tensor | ImageArray
+"""(n, c, h, w) in [0, 1]"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +67,14 @@ class InputConfig:
                 )
 
 
-def arranged(images: Tensor | ImageArray, config: InputConfig) -> ImageArray:
+def as_array(images: Images) -> ImageArray:
+    """The same images as NumPy knows them."""
+    return images.cpu().numpy() if isinstance(images, Tensor) else images
+
+
+def arranged(images: Images, config: InputConfig) -> ImageArray:
     """Images (n, c, h, w) in [0, 1] as one contiguous array, float32 or uint8, in the API's layout and units."""
-    pixels: ImageArray = images.cpu().numpy() if isinstance(images, Tensor) else images
+    pixels = as_array(images)
     if config.order == "bgr":
         pixels = pixels[:, ::-1]
     if config.encoding == "uint8":
@@ -92,9 +99,9 @@ def digits(pixels: ImageArray) -> str:
     return "[" + ",".join(words[places].tolist()) + "]"
 
 
-def files(images: Tensor, config: InputConfig) -> list[bytes]:
+def files(images: Images, config: InputConfig) -> list[bytes]:
     """Images (n, c, h, w) in [0, 1], c 1 or 3, as PNG or JPEG files."""
-    pixels = eight_bit(images.cpu().numpy()).transpose(0, 2, 3, 1)
+    pixels = eight_bit(as_array(images)).transpose(0, 2, 3, 1)
     if pixels.shape[3] not in (1, 3):
         raise ConfigError(f"an image file has 1 or 3 channels, not {pixels.shape[3]}; correct image or input.encoding")
     return [_file(one, config) for one in pixels]

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, OutputKind, check_answer
+from dfml.apis.blackbox import ApiSpec, OutputKind, check_scores
 from dfml.apis.degrade import leaders
 from dfml.errors import BadAnswer, ConfigError, nearest, shown
 
@@ -76,6 +76,11 @@ class OutputConfig:
             raise ConfigError("output.kind = 'top-k' also needs output.top_k, the number of scores that come back")
 
     @property
+    def is_plain(self) -> bool:
+        """Whether all probabilities come, as they are: nothing is scaled, rounded, left out or completed."""
+        return self.scale == "1" and self.kind == "probs" and not self.unit and not self.threshold
+
+    @property
     def unit(self) -> float:
         """What scores are multiples of, as far as is known; 0 where they are not rounded."""
         return self.step or (0.0 if self.decimals is None else 10.0**-self.decimals)
@@ -104,10 +109,13 @@ def probabilities(spec: ApiSpec, output: OutputConfig, scores: Scores, count: in
     if len(scores) != count:
         raise BadAnswer(f"{spec.name}: {count} images were sent, but {len(scores)} answers came back")
     if isinstance(scores, np.ndarray):
-        table = _finite(spec, scores)
-        named = np.ones(table.shape, bool)
+        table, named = _fitting(spec, scores), np.ones(scores.shape, bool)
     else:
         table, named = _by_class(spec, output, scores)
+    if output.is_plain and _are_exact(table) and named.all():
+        return torch.from_numpy(table.astype(np.float32))  # as most are, so nothing else need be looked at
+    if not np.isfinite(table).all():
+        raise BadAnswer(f"{spec.name}: expected scores, got {table[~np.isfinite(table)][0]} among them")
     if output.scale == "logits":
         if not named.all():
             raise BadAnswer(f"{spec.name}: raw outputs of some classes only are no probabilities; set output.scale")
@@ -123,7 +131,14 @@ def probabilities(spec: ApiSpec, output: OutputConfig, scores: Scores, count: in
         raise BadAnswer(f"{spec.name}: expected scores of 0 or more, got {table.min():.4g}; is output.scale right?")
     if isinstance(scores, np.ndarray) and output.kind != "label":
         table, named = _sent(spec, output, table)
-    return check_answer(spec, torch.from_numpy(_completed(spec, output, table, named)), count)
+    complete = _completed(spec, output, table, named).astype(np.float32)
+    check_scores(spec, complete, count)
+    return torch.from_numpy(complete)
+
+
+def _are_exact(table: NDArray[np.float64]) -> bool:
+    """Whether all rows are probabilities as they stand; NaN and infinity fail."""
+    return bool(table.min(initial=0) >= 0 and np.abs(table.sum(1) - 1).max(initial=0) <= EXACT)
 
 
 def _sent(
@@ -157,15 +172,13 @@ def _sent(
     return np.where(named, table, 0.0), named
 
 
-def _finite(spec: ApiSpec, table: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fitting(spec: ApiSpec, table: NDArray[np.float64]) -> NDArray[np.float64]:
     if table.ndim != 2 or table.shape[1] != spec.way:
         got = f"{table.shape[1]} scores an image" if table.ndim == 2 else f"a table of shape {table.shape}"
         raise BadAnswer(
             f"{spec.name}: its class list has {spec.way} classes ({', '.join(spec.classes[:3])}, …), but it answers "
             f"{got}; correct classes or output.name"
         )
-    if not np.isfinite(table).all():
-        raise BadAnswer(f"{spec.name}: expected scores, got {table[~np.isfinite(table)][0]} among them")
     return table
 
 
@@ -173,10 +186,10 @@ def _by_class(
     spec: ApiSpec, output: OutputConfig, rows: Sequence[Pairs]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The scores in the order of the classes (n, k), and which of them the answer named."""
-    columns = {name: column for column, name in enumerate(spec.classes)}
-    table, named = np.zeros((len(rows), spec.way)), np.zeros((len(rows), spec.way), bool)
-    whole = 100.0 if output.scale == "100" else 1.0
-    for row, pairs in enumerate(rows):
+    columns, whole = spec.columns, 100.0 if output.scale == "100" else 1.0
+    table = [[0.0] * spec.way for _ in rows]  # lists: single numbers of an array are slow to reach
+    named = [[False] * spec.way for _ in rows]
+    for scores, seen, pairs in zip(table, named, rows, strict=True):
         if not pairs and output.threshold is None:
             raise BadAnswer(f"{spec.name}: an answer names no class; where that can be, state output.threshold")
         for label, score in pairs:
@@ -185,16 +198,15 @@ def _by_class(
                 known = nearest(shown(label, 50), spec.classes) if spec.way <= 20 else f"it has {spec.way} classes"
                 raise BadAnswer(f"{spec.name}: it answers {shown(label, 50)!r}, which is not in its classes; {known}")
             copy = 2  # a list of labels may have a word twice; its second mention means the second class of that name
-            while named[row, column] and isinstance(label, str) and f"{label} ({copy})" in columns:
+            while seen[column] and isinstance(label, str) and f"{label} ({copy})" in columns:
                 column, copy = columns[f"{label} ({copy})"], copy + 1
-            if named[row, column]:
+            if seen[column]:
                 raise BadAnswer(f"{spec.name}: an answer names the class {spec.classes[column]!r} twice")
             if score is None and len(pairs) > 1:
                 raise BadAnswer(f"{spec.name}: an answer names several classes without a score")
-            named[row, column], table[row, column] = True, whole if score is None else score
-    if not np.isfinite(table).all():
-        raise BadAnswer(f"{spec.name}: expected scores, got {table[~np.isfinite(table)][0]} among them")
-    return table, named
+            seen[column], scores[column] = True, whole if score is None else score
+    shape = len(rows), spec.way
+    return np.array(table, np.float64).reshape(shape), np.array(named, bool).reshape(shape)
 
 
 def _completed(

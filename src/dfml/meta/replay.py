@@ -47,10 +47,17 @@ def meta_gradient(
     inner_lr: float = 0.01,
     inner_steps: int = 5,
     first_order: bool = False,
+    recompute: bool = False,
     workers: int = 1,
 ) -> MetaGradient:
     """The gradient of the mean outer loss of a meta-batch, with its loss and accuracy."""
     tasks = [replay_task(net, episode) for episode in episodes]
     return mean_gradient(
-        params, tasks, inner_lr=inner_lr, inner_steps=inner_steps, first_order=first_order, workers=workers
+        params,
+        tasks,
+        inner_lr=inner_lr,
+        inner_steps=inner_steps,
+        first_order=first_order,
+        recompute=recompute,
+        workers=workers,
     )

@@ -62,5 +62,5 @@ def recovery_footprint(
     """Of a method that recovers `sets` sets of images in all and keeps them, in memory and in the run folder."""
     classes = sum(spec.way for spec in specs) / max(1, len(specs))
     kept = int(sets * classes * images_per_class * (4 * image_bytes(net) + 4 * classes))
-    working = int(classes * images_per_class * activation_bytes(net))
+    working = int(3 * classes * images_per_class * activation_bytes(net))  # of a generator, or of second derivatives
     return Footprint(LOADED + CALL + kept + working, ledger_bytes(queries, specs) + kept)

@@ -1,6 +1,5 @@
 """One call's way through the ledger: what is on the wire, and what each request came to."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -67,12 +66,16 @@ class Call:
     def keep(self, rows: Sequence[int], scores: Tensor) -> None:
         """Put answers on file, before anybody sees them."""
         kept = self._ledger._as_kept(self._spec, scores.cpu().numpy())
-        keys = [self._keys[row] for row in rows]
+        if isinstance(rows, range) and rows.step == 1:  # as where one request was answered
+            keys = self._keys[rows.start : rows.stop]
+            self.answers[rows.start : rows.stop] = kept
+        else:
+            keys = [self._keys[row] for row in rows]
+            self.answers[list(rows)] = kept
         with self._ledger._changed:
             self._ledger._journal.keep(self._shares(rows), keys, kept)
             self._close(rows)
             self._ledger._settle(keys)
-        self.answers[list(rows)] = kept
         self._unanswered.difference_update(rows)
 
     def waste(self, rows: Sequence[int]) -> None:
@@ -105,7 +108,7 @@ class Call:
     def _shares(self, rows: Iterable[int]) -> dict[int, int]:
         """How many of `rows` belong to each request."""
         wanted = set(rows)
-        return dict(Counter({r: len(held & wanted) for r, held in self._open.items() if held & wanted}))
+        return {request: len(share) for request, held in self._open.items() if (share := held & wanted)}
 
     def _close(self, rows: Iterable[int]) -> None:
         for request in list(self._open):

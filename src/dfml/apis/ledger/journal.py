@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ _OURS, _FORMAT = 0x64666D6C, 2  # "dfml" in ASCII
 _ROW = 1024  # answers in one row of the table, at most: what a lookup has to read
 _PAID = f"SELECT coalesce((SELECT first + length(keys) / {KEY_BYTES} FROM answers ORDER BY first DESC LIMIT 1), 0)"
 _COUNTED = "SELECT coalesce((SELECT count FROM counts WHERE what = ?), 0)"
+_SENT = "SELECT coalesce(sum(count), 0) FROM in_flight"
 _SCHEMA = """
 CREATE TABLE about (name TEXT NOT NULL, classes TEXT NOT NULL);
 -- Answers are numbered in the order they came. A row holds those of one request: their keys and probabilities, joined.
@@ -41,11 +43,11 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _explained(path):
+        with _Explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
         try:
-            with _explained(path):
+            with _Explained(path):
                 self._create()
                 # A request announced before now belongs to a process that is gone: how it ended is unknown.
                 self._before_us = self._one("SELECT coalesce(max(id), 0) FROM in_flight")
@@ -91,14 +93,12 @@ class Journal:
     @property
     def in_doubt(self) -> int:
         """Images in requests whose end was not seen, as after a crash: perhaps paid for, not kept."""
-        return self._one("SELECT coalesce(sum(count), 0) FROM in_flight") - self.in_flight
+        return self._one(_SENT) - self.in_flight
 
     @property
     def in_flight(self) -> int:
         """Images in requests that are under way."""
-        with _explained(self.path):
-            rows = self._db.execute("SELECT id, count FROM in_flight WHERE id > ?", (self._before_us,)).fetchall()
-        return sum(count for request, count in rows if request not in self._abandoned)
+        return self._one(self._under_way())
 
     def find(self, keys: Sequence[bytes], way: int) -> dict[bytes, ProbabilityArray]:
         """The answers (way,) to those of `keys` that it knows."""
@@ -110,7 +110,7 @@ class Journal:
         row_keys, row = b"", np.empty((0, way), np.float32)
         for place, key in sorted(known.items()):
             if not first <= place < end:
-                with _explained(self.path):
+                with _Explained(self.path):
                     first, row_keys, probs = self._db.execute(
                         "SELECT first, keys, probs FROM answers WHERE first <= ? ORDER BY first DESC LIMIT 1", (place,)
                     ).fetchone()
@@ -123,25 +123,26 @@ class Journal:
 
     def spent(self, *, forgive_doubt: bool) -> int:
         """What counts against a budget: answers, usable or not, and what is under way or, unless forgiven, in doubt."""
-        sent = self.in_flight if forgive_doubt else self._one("SELECT coalesce(sum(count), 0) FROM in_flight")
-        return self.paid + self.unusable + sent
+        return self._one(f"SELECT {self._spent(forgive_doubt)}")
 
     def announce(self, count: int, *, limit: int | None, forgive_doubt: bool = False) -> int | None:
         """Write down that `count` images are about to be sent; None, and nothing written, if that passes `limit`."""
-        with self._transaction():
-            if limit is not None and self.spent(forgive_doubt=forgive_doubt) + count > limit:
-                return None
+        if limit is None:
             return self._announced(count)
+        # One statement is a transaction of its own, and at each statement other threads take their turn.
+        query = f"INSERT INTO in_flight (count) SELECT ?1 WHERE {self._spent(forgive_doubt)} + ?1 <= ?2"
+        with _Explained(self.path):
+            done = self._db.execute(query, (count, limit))
+        return done.lastrowid if done.rowcount else None
 
     def keep(self, shares: Mapping[int, int], keys: Sequence[bytes], answers: AnswerArray) -> None:
         """Keep `answers` (n, k), float32 or float16, to so many images of each request in `shares`."""
         little = answers.astype(answers.dtype.newbyteorder("<"), copy=False)
         with self._transaction():
-            first = self.paid
             for start in range(0, len(keys), _ROW):
                 part = slice(start, start + _ROW)
-                row = (first + start, b"".join(keys[part]), little[part].tobytes())
-                self._db.execute("INSERT INTO answers VALUES (?, ?, ?)", row)
+                row = (b"".join(keys[part]), little[part].tobytes())
+                self._db.execute(f"INSERT INTO answers VALUES (({_PAID}), ?, ?)", row)
             self._end(shares)
 
     def waste(self, shares: Mapping[int, int]) -> None:
@@ -175,8 +176,19 @@ class Journal:
 
     def _announced(self, count: int) -> int:
         """The number of a new request of so many images."""
-        row = self._db.execute("INSERT INTO in_flight (count) VALUES (?) RETURNING id", (count,)).fetchone()
-        return int(row[0])
+        with _Explained(self.path):
+            request = self._db.execute("INSERT INTO in_flight (count) VALUES (?)", (count,)).lastrowid
+        assert request is not None
+        return request
+
+    def _spent(self, forgive_doubt: bool) -> str:
+        """What counts against a budget, as an expression of SQL."""
+        unusable = _COUNTED.replace("?", "'unusable'")
+        return f"({_PAID}) + ({unusable}) + ({self._under_way() if forgive_doubt else _SENT})"
+
+    def _under_way(self) -> str:
+        """A query for the images of our requests that were not abandoned."""
+        return f"{_SENT} WHERE id > {self._before_us} AND id NOT IN ({', '.join(map(str, self._abandoned))})"
 
     def _end(self, shares: Mapping[int, int]) -> None:
         """So many images of each request are not under way any more."""
@@ -205,7 +217,7 @@ class Journal:
 
     def _catch_up(self) -> None:
         """Index the answers that came since the last time, from us or from another process."""
-        with _explained(self.path):
+        with _Explained(self.path):
             rows = self._db.execute("SELECT keys FROM answers WHERE first >= ? ORDER BY first", (self._indexed,))
             while some := rows.fetchmany(_ROW):  # many at once: where answers come singly, so do the rows
                 tags = _tags(b"".join(keys for (keys,) in some))
@@ -214,7 +226,7 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _explained(self.path):
+        with _Explained(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -225,7 +237,7 @@ class Journal:
                 raise
 
     def _one(self, query: str, *values: int | str) -> int:
-        with _explained(self.path):
+        with _Explained(self.path):
             return int(self._db.execute(query, values).fetchone()[0])
 
 
@@ -246,7 +258,7 @@ def read_only(path: Path) -> Facts:
     """
     # Without a write-ahead log no process works on it, and SQLite need not make the files by which processes agree.
     how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
-    with _explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=60)) as db:
+    with _Explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=60)) as db:
         if _is_empty(db):  # killed before it had begun
             return Facts()
         version = _check_ours(path, db)
@@ -274,20 +286,25 @@ def _check_ours(path: Path, db: sqlite3.Connection) -> int:
     return version
 
 
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Errors of the file system and of SQLite as sentences."""
-    try:
-        yield
-    except (sqlite3.OperationalError, OSError) as error:
-        raise DfmlError(
-            f"{path}: the ledger cannot be used ({error}); see that the disk has space and the folder may be written, "
-            "then resume: no answer in it is lost"
-        ) from error
-    except sqlite3.DatabaseError as error:
-        if type(error) is not sqlite3.DatabaseError:  # its subclasses mean a mistake of ours, not of the file
-            raise
-        raise ArtifactError(f"{path} is damaged or no ledger of dfml ({error}); move it away") from error
+class _Explained:
+    """Errors of the file system and of SQLite as sentences. (As a generator it would cost as much as a statement.)"""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, sqlite3.OperationalError | OSError):
+            raise DfmlError(
+                f"{self._path}: the ledger cannot be used ({error}); see that the disk has space and the folder may be "
+                "written, then resume: no answer in it is lost"
+            ) from error
+        # The other subclasses mean a mistake of ours, not of the file.
+        if type(error) is sqlite3.DatabaseError:
+            raise ArtifactError(f"{self._path} is damaged or no ledger of dfml ({error}); move it away") from error
 
 
 def _read(probs: bytes, count: int, way: int) -> ProbabilityArray:

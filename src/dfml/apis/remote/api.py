@@ -5,15 +5,16 @@ becomes of the others. All that can go wrong ends as an `ApiError` that names th
 """
 
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from dfml.apis.blackbox import ApiSpec, gather, prepare
+from dfml.apis.blackbox import ApiSpec, ImageArray, gather, prepare
+from dfml.apis.pixels import Images
+from dfml.apis.remote.errands import Errands
 from dfml.apis.remote.failures import OutOfTime
 from dfml.apis.remote.host import Host, HttpRequest, HttpResponse, merged
 from dfml.apis.remote.limits import Limits
@@ -52,7 +53,7 @@ class WireFormat(Protocol):
         """Images that a request can hold, where the protocol limits them."""
         ...
 
-    def request(self, images: Tensor, form: str) -> HttpRequest:
+    def request(self, images: Images, form: str) -> HttpRequest:
         """The request for images (n, c, h, w) in [0, 1]."""
         ...
 
@@ -64,7 +65,7 @@ class WireFormat(Protocol):
 class _Images(NamedTuple):
     """What fits into one request, and who is told of it."""
 
-    pixels: Tensor
+    pixels: ImageArray
     rows: range
     """where they stand in the call"""
     wire: Wire
@@ -113,42 +114,35 @@ class RemoteApi:
 
         After a failure nothing more is sent, but what is under way is waited for: it will have been paid for.
         """
-        ready = prepare(self.spec, images).detach()
-        waiting, running = deque([range(len(ready))] if len(ready) else []), dict[Future[Tensor], range]()
-        failure: BaseException | None = None
+        ready = prepare(self.spec, images).detach().cpu().numpy()  # in threads, operations of torch cost more
         stopped = self.gate.begin()
-        pool = ThreadPoolExecutor(self.limits.concurrency, f"dfml {self.spec.name}")
+        errands = Errands(
+            len(ready),
+            lambda rows: self._ask_if_it_fits(_Images(ready[rows.start : rows.stop], rows, wire), stopped),
+            lambda: self.images_per_request,
+            name=f"dfml {self.spec.name}",
+        )
+        failure: BaseException | None = None
         try:
-            while (waiting and failure is None) or running:
-                # The first request goes alone: if the manifest is wrong, one refusal is enough. Later, twice as many as
-                # can be under way are handed over, so that no connection is idle while answers are kept here.
-                room = 2 * self.limits.concurrency if self._proven.is_set() else 1
-                while waiting and failure is None and len(running) < room:
-                    rows = _cut(waiting, self.images_per_request)
-                    running[pool.submit(self._ask, _Images(ready[rows.start : rows.stop], rows, wire), stopped)] = rows
-                answered, answers = list[int](), list[Tensor]()
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    rows, error = running.pop(future), future.exception()
-                    if error is None:
-                        answered.extend(rows)
-                        answers.append(future.result())
-                    elif isinstance(error, TooLarge) and len(rows) > 1:
-                        self.images_per_request = min(self.images_per_request, (len(rows) + 1) // 2)
-                        waiting.appendleft(rows)
-                    else:
-                        failure = failure or error
-                if failure is not None:
-                    running = {future: rows for future, rows in running.items() if not future.cancel()}
-                if answers:  # what came together is kept together
-                    yield answered, torch.cat(answers)
+            # The first request goes alone: if the manifest is wrong, one refusal is enough.
+            while errands.staff(self.limits.concurrency if self._proven.is_set() else 1):
+                rows, answers = list[range](), list[Tensor]()
+                for outcome in errands.outcomes():
+                    failure = failure or outcome.error
+                    if outcome.answers is not None:
+                        rows.append(outcome.rows)
+                        answers.append(outcome.answers)
+                if len(answers) == 1:
+                    yield rows[0], answers[0]
+                elif answers:  # what came together is kept together
+                    yield list(chain.from_iterable(rows)), torch.cat(answers)
         except KeyboardInterrupt:
             self.gate.stop()  # no thread waits for a server to come back
             raise
         finally:
-            pool.shutdown(cancel_futures=True)  # also when the caller wants no more: nothing further is sent
-            for future, rows in running.items():  # what came too late to be handed on is paid for, too
-                if not future.cancelled() and future.exception() is None:
-                    wire.rescue(rows, future.result())
+            for outcome in errands.left():  # what came too late to be handed on is paid for, too
+                if outcome.answers is not None:
+                    wire.rescue(outcome.rows, outcome.answers)
         if failure is not None:
             raise failure
 
@@ -178,6 +172,16 @@ class RemoteApi:
 
     def __setstate__(self, state: dict[str, Any]) -> None:  # what it has learned of the server stays in its process
         self.__dict__.update(state, gate=Gate(state["limits"]), last_scores=None, _proven=threading.Event())
+
+    def _ask_if_it_fits(self, images: "_Images", stopped: threading.Event) -> Tensor | None:
+        """Probabilities (n, k), or None where the server found so many images too large for one request."""
+        try:
+            return self._ask(images, stopped)
+        except TooLarge:
+            if len(images.rows) == 1:
+                raise
+            self.images_per_request = min(self.images_per_request, (len(images.rows) + 1) // 2)
+            return None
 
     def _ask(self, images: "_Images", stopped: threading.Event) -> Tensor:
         """Probabilities (n, k) for images that fit into one request."""
@@ -266,11 +270,3 @@ class RemoteApi:
         kinds = (BudgetExceeded, TooLarge, Refused, Garbled, BadAnswer, RateLimited, Unanswered, Unreachable)
         kind = next((kind for kind in kinds if isinstance(error, kind)), ApiError)
         return kind(f"{self.spec.name}: {sentence}")
-
-
-def _cut(waiting: deque[range], most: int) -> range:
-    """The next rows to send, at most so many, taken from what waits."""
-    rows = waiting.popleft()
-    if len(rows) > most:
-        waiting.appendleft(range(rows.start + most, rows.stop))
-    return range(rows.start, min(rows.start + most, rows.stop))

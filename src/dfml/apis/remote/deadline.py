@@ -115,7 +115,7 @@ class TimedConnection(HTTPConnection):
             self._holds, self._held = False, data
             return
         if self._held:
-            data, self._held = b"".join((self._held, data)), b""
+            data, self._held = (self._held, data), b""
         super().send(data)
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as in urllib3
@@ -177,11 +177,15 @@ class TimedSocket:
             self._limit = exchange.ends, now
 
     def sendall(self, data: Any) -> None:
-        """All of `data`; `BrokenPipeError` where the server answers before it has taken that, as if it had closed."""
-        rest = memoryview(data).cast("B")
+        """All of `data`, bytes or a tuple of them; `BrokenPipeError` where the server answers before it has taken that,
+        as if it had closed."""
+        parts = data if isinstance(data, tuple) else (data,)
+        if not self._plain and len(parts) > 1:
+            parts = (b"".join(parts),)
+        rest = [memoryview(part).cast("B") for part in parts]
         while rest:
             self.limit()
-            rest = rest[self._wire.send(rest) :]
+            rest = _after(rest, self._wire.sendmsg(rest) if self._plain else self._wire.send(rest[0]))
             if rest and self._plain and self._answers():
                 self.spoilt = True
                 raise BrokenPipeError("it answers before it has taken the request")
@@ -238,6 +242,14 @@ class _Reader(io.BufferedReader):
             self.raw.socket.spoilt |= bool(self.peek(1))
             self.raw.socket.reader = None
         super().close()
+
+
+def _after(parts: list[memoryview], count: int) -> list[memoryview]:
+    """What is left of `parts` without the first `count` bytes."""
+    while parts and count >= len(parts[0]):
+        count -= len(parts[0])
+        parts = parts[1:]
+    return [parts[0][count:], *parts[1:]] if parts else []
 
 
 def _shut(wire: Any) -> None:

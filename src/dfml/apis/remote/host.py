@@ -201,6 +201,8 @@ def _body(response: BaseHTTPResponse) -> bytes:
         if coding not in ("", "identity", *HTTPResponse.CONTENT_DECODERS):
             raise Garbled(f"its answer is compressed as {shown(coding, 40)}, though that was not asked for")
     parts, size = list[bytes](), getattr(response, "length_remaining", None) or 0
+    if 0 < size <= MAX_BYTES and codings == [""]:
+        return response.read()  # its end is known: no second look is needed to find it
     if size <= MAX_BYTES:
         size = 0
         while part := response.read1(_PIECE):

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from dfml.apis.pixels import InputConfig, files
+from dfml.apis.pixels import Images, InputConfig, files
 from dfml.apis.remote.host import HttpRequest, HttpResponse
 from dfml.apis.remote.reading import pairs, read_json
 from dfml.apis.scores import OutputConfig, Scores
@@ -29,7 +27,7 @@ class HuggingFace:
     def forms(self) -> Sequence[str]:
         return (self.input.form or ("raw" if self.output.top_k is None else "json"),)
 
-    def request(self, images: Tensor, form: str) -> HttpRequest:
+    def request(self, images: Images, form: str) -> HttpRequest:
         """The request for one image (1, c, h, w) in [0, 1]."""
         (file,) = files(images, self.input)
         url = self.url if self.model is None else f"{self.url}/models/{self.model}"

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from dfml.apis.pixels import InputConfig, arranged, digits, files
+from dfml.apis.pixels import Images, InputConfig, arranged, digits, files
 from dfml.apis.remote.host import HttpRequest, HttpResponse
 from dfml.apis.remote.reading import member, number, numbers, read_json, shown
 from dfml.apis.scores import OutputConfig, Scores
@@ -52,7 +51,7 @@ class InferenceV2:
     def forms(self) -> Sequence[str]:
         return ("binary", "json") if self.input.form is None else (self.input.form,)
 
-    def request(self, images: Tensor, form: str) -> HttpRequest:
+    def request(self, images: Images, form: str) -> HttpRequest:
         """The request for images (n, c, h, w) in [0, 1]."""
         described, raw = self._tensor(images, binary=form == "binary")
         told: dict[str, Any] = {"inputs": [described]}
@@ -71,8 +70,9 @@ class InferenceV2:
         told["parameters"] = {"binary_data_output": True}
         header = json.dumps(told).encode()
         headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(header))}
-        assert isinstance(raw, bytes)
-        return HttpRequest("POST", url, headers, header + raw)
+        assert raw is not None
+        assert not isinstance(raw, str)
+        return HttpRequest("POST", url, headers, b"".join((header, raw)))
 
     def scores(self, reply: HttpResponse, count: int) -> Scores:
         """What the reply's output says of `count` images."""
@@ -94,7 +94,7 @@ class InferenceV2:
             return [[(int(winner), None)] for winner in table[:, 0]]
         return table
 
-    def _tensor(self, images: Tensor, *, binary: bool) -> tuple[dict[str, Any], bytes | str | None]:
+    def _tensor(self, images: Images, *, binary: bool) -> tuple[dict[str, Any], bytes | memoryview | str | None]:
         """The input as the header describes it, and its content where that stands apart."""
         name = self.input.name or "image"
         if self.input.encoding in ("png", "jpeg"):
@@ -110,8 +110,8 @@ class InferenceV2:
         told = {"name": name, "shape": list(pixels.shape), "datatype": kind}
         if not binary:
             return told | {"data": None}, digits(pixels)
-        content = pixels.astype(TYPES[kind], copy=False).tobytes()
-        return told | {"parameters": {"binary_data_size": len(content)}}, content
+        little = pixels.astype(TYPES[kind], copy=False)  # no bytes yet: they are copied once, below the header
+        return told | {"parameters": {"binary_data_size": little.nbytes}}, little.data
 
 
 def _outputs(reply: HttpResponse) -> tuple[list[Any], bytes]:

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from dfml.apis.pixels import InputConfig, arranged, files
+from dfml.apis.pixels import Images, InputConfig, arranged, files
 from dfml.apis.remote.host import HttpRequest, HttpResponse
 from dfml.apis.remote.reading import numbers, pairs, read_json, shown
 from dfml.apis.remote.tf_serving import nested
@@ -36,7 +34,7 @@ class JsonRoute:
     def forms(self) -> Sequence[str]:
         return (self.input.form or "base64",)
 
-    def request(self, images: Tensor, form: str) -> HttpRequest:
+    def request(self, images: Images, form: str) -> HttpRequest:
         """The request for images (n, c, h, w) in [0, 1]."""
         items = self._items(images, form)
         text = f"[{', '.join(items)}]" if self.input.many else items[0]
@@ -55,7 +53,7 @@ class JsonRoute:
             return [_matched(names, scores) for names, scores in zip(labels, answers, strict=True)]
         return _read(answers)
 
-    def _items(self, images: Tensor, form: str) -> list[str]:
+    def _items(self, images: Images, form: str) -> list[str]:
         """Each image as JSON."""
         if self.input.encoding not in ("png", "jpeg"):
             return [nested(one) for one in arranged(images, self.input)]

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from dfml.apis.pixels import InputConfig, arranged, digits, files
+from dfml.apis.pixels import Images, InputConfig, arranged, digits, files
 from dfml.apis.remote.host import HttpRequest, HttpResponse
 from dfml.apis.remote.reading import numbers, pairs, read_json, shown
 from dfml.apis.scores import OutputConfig, Scores
@@ -30,7 +28,7 @@ class TfServing:
     def forms(self) -> Sequence[str]:
         return (self.input.form or "row",)
 
-    def request(self, images: Tensor, form: str) -> HttpRequest:
+    def request(self, images: Images, form: str) -> HttpRequest:
         """The request for images (n, c, h, w) in [0, 1]."""
         if self.input.encoding in ("png", "jpeg"):
             encoded = [{"b64": base64.b64encode(file).decode()} for file in files(images, self.input)]

@@ -24,6 +24,7 @@ from dfml.methods import Workplace
 from dfml.methods.bidf_mkd.schedule import Plateau, Rota, visits_due
 from dfml.methods.bidf_mkd.settings import BidfMkdConfig
 from dfml.methods.budgets import nothing_learned
+from dfml.methods.footprint import activation_bytes
 from dfml.nets.functional import Net, Params, head_for, normalise
 from dfml.nets.statistics import batch_statistics, frozen
 from dfml.recovery.choice import recover
@@ -34,6 +35,8 @@ from dfml.runtime import cores
 CHECKPOINT_SECONDS = 20.0
 RETRY_ITERATIONS = 20
 """how long learning goes on by replay before an API that failed is asked again"""
+KEPT_BYTES = 1 << 29
+"""Where the inner loops of a meta-batch would keep more, they are computed twice: a fifth more time, the same bits."""
 NEVER = 2**40
 """an iteration that does not come: an API that refuses our requests is not asked again in this run"""
 
@@ -190,7 +193,12 @@ class Learner:
             task = distillation_task(net, support, query, divergence=self.divergence)
             cfg = self.config.distil
             result = mean_gradient(
-                params, [task], inner_lr=cfg.inner_lr, inner_steps=cfg.inner_steps, first_order=cfg.first_order
+                params,
+                [task],
+                inner_lr=cfg.inner_lr,
+                inner_steps=cfg.inner_steps,
+                first_order=cfg.first_order,
+                recompute=True,  # a support set has hundreds of images; kept, its steps would be most of the memory
             )
             vanish = diagnose(task, result.tasks[0])
             self._step(result.grads, cfg.outer_lr)
@@ -261,11 +269,18 @@ class Learner:
             inner_lr=cfg.inner_lr,
             inner_steps=cfg.inner_steps,
             first_order=cfg.first_order,
+            recompute=self._replay_bytes > KEPT_BYTES,
             workers=self.workers,
         )
         self._step(result.grads, cfg.outer_lr)
         self.plateau.saw(result.accuracy)
         self.place.emit(Replayed(iteration=iteration, loss=round(result.loss, 5), accuracy=round(result.accuracy, 4)))
+
+    @property
+    def _replay_bytes(self) -> int:
+        """What the inner loops of a meta-batch would keep, roughly."""
+        passes = self.workers * self.task.way * self.task.shot * self.config.replay.inner_steps
+        return passes * activation_bytes(self.net.spec)
 
     def _step(self, grads: Params, lr: float) -> None:
         # A head that was made for one API of another way is not part of theta and gets no step.
