@@ -98,7 +98,7 @@ def test_the_fused_logits_are_the_students_where_no_api_answered():
     fused = fused_logits(student, cosines, asked, torch.tensor([3.0, 1.0]), 16.0)
     assert fused[0].tolist() == [1.0, 2.0]
     mean = [(3 * 0.9 + 0.4) / 4, (3 * 0.2 + 0.6) / 4]
-    expected = [0.5 * 3 + 8 * 2 * mean[0], 0.5 * 0 + 8 * 2 * mean[1]]  # 16 shots: 16^(1/4) = 2
+    expected = [0.25 * 3 + 8 * 2 * mean[0], 0.25 * 0 + 8 * 2 * mean[1]]  # 16 shots: 16^(1/4) = 2
     assert fused[1].tolist() == pytest.approx(expected, abs=1e-5)
 
 

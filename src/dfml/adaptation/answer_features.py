@@ -24,7 +24,7 @@ USUAL_SPREAD, FEW = 0.2, 8
 """the spread of cosines that is taken for granted, and how many images have to speak against it"""
 API_SCALE = 8.0
 """the APIs' logits are 8 k^(1/4) cosine"""
-STUDENT_SHARE = 0.5
+STUDENT_SHARE = 0.25
 """how much the student's logits count once an API has answered"""
 
 
@@ -118,7 +118,7 @@ def fused_logits(student: Tensor, cosines: Tensor, asked: Tensor, weights: Tenso
     """Logits (n, W) from the student's (n, W) and the cosines (n, m, W) of the APIs' answers.
 
     `asked` (n, m) says which API has answered about which image, `weights` (m,) how much each tells. An image that no
-    API has answered about keeps the student's logits; else these count half beside 8 k^(1/4) times the mean cosine.
+    API has answered about keeps the student's logits; else a quarter of these counts beside 8 k^(1/4) mean cosine.
     """
     share = asked.to(cosines.dtype) * weights
     total = share.sum(1, keepdim=True)

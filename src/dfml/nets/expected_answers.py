@@ -98,7 +98,7 @@ class ExpectedAnswers(nn.Module):
 
 
 def weight_of_answers(gain: Tensor, ways: Tensor, *, features: int) -> float:
-    """r of `ExpectedAnswers`, from the `gain` (m,) of every API that is believed and its number of classes (m,):
+    """r of `ExpectedAnswers`, from the `gain` (m,) of every API that is believed, and its number of classes (m,):
 
         r^2 = min(1, 2 * mean gain) * min(1, free answers / features)
 

@@ -111,7 +111,9 @@ class ChorusStudent:
         layers = {name: layer.detach() for name, layer in self.heads.of(kept).items()}
         weight, bias = layers["weight"].flatten(0, 1), (layers["bias"] + self.heads.absent[kept]).flatten()
         features = self.net.features(self.params, images)
-        r = weight_of_answers(self.gain[kept], self.answers.ways[kept], features=features.shape[1])
+        gain = self.gain[kept]
+        share = gain.square() if self.misfit.directions else gain  # of an answer: a cosine explains its square
+        r = weight_of_answers(share, self.answers.ways[kept], features=features.shape[1])
         return ExpectedAnswers.centred_on(
             weight, bias, features, apis=len(kept), answer_weight=r, directions=self.misfit.directions
         )
