@@ -61,7 +61,7 @@ class Learner:
             self.state = LearnerState.load(place.run.checkpoint, device=self.device)
         else:
             notes = {"visits": [], "failed": {}, "best": 0.0, "since": 0, "spent": False}
-            start = self.net.init(stream(place.seed, "meta-model"), device=self.device)
+            start = config.net.begin(place.seed, device=self.device)
             self.state = LearnerState.fresh(start, notes)
         self.memory = self._remember()
         names = list(self.apis)
