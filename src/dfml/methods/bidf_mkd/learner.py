@@ -320,7 +320,7 @@ def _student(net: Net, params: Params, images: Tensor, *, freeze: bool) -> Calla
     module = frozen(net.spec, params, batch_statistics(net.spec, params, normalise(images)))
 
     def logits(x: Tensor) -> Tensor:
-        answer: Tensor = module(normalise(x))
+        answer: Tensor = module(normalise(x).contiguous(memory_format=net.spec.memory_format))  # thrice as fast
         return answer
 
     return logits
