@@ -92,6 +92,11 @@ def runs(name: str, variant: str = "") -> list[str]:
     return sorted(f"{folder}/{each}" for each in found)
 
 
+def reached(name: str, shot: int, head: str = "finetune") -> float | None:
+    """Mean accuracy over all seeds of one setting, such as headline/bidf-mkd-100."""
+    return mean(runs(name), head=head, shot=shot)
+
+
 def cells() -> Iterator[dict[str, Any]]:
     """All finished cells of the paper's tables."""
     yield from (read_json(path) for path in sorted((HERE / "bench" / "cells").glob("*.json")))
@@ -127,7 +132,8 @@ NAMES: dict[str, Any] = {
     **{name: lookup(f"laptop-cifar-fs-tab-{name}") for name in ("ss", "sh", "zofo", "ablation", "numberapi")},
     "queries": lookup("laptop-cifar-fs-queries"),
     "mh": lookup("laptop-mh-tab-mh"),
-    **{f.__name__: f for f in (gains, published_gains, asked, runs, mean, hours, benchmark, baseline, stack_costs)},
+    **{f.__name__: f for f in (gains, published_gains, asked, runs, mean, reached)},
+    **{f.__name__: f for f in (hours, benchmark, baseline, stack_costs)},
     **{f.__name__: f for f in (min, max, abs, sum, len)},
 }
 

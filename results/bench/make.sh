@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The paper's tables and figures at laptop scale, one seed; cells that two of them share are run once. Of tab:ablation,
-# tab:zofo, tab:sh, tab:mh and queries not all rows are in yet:
+# The paper's tables and figures at laptop scale, one seed; cells that two of them share are run once. Of tab:zofo, tab:sh,
+# tab:mh, queries and relatives not all rows are in yet:
 # results/bench/make.sh CIFAR_FS WORK
 source "$(dirname "$0")/../setup.sh"
 

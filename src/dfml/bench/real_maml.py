@@ -45,7 +45,7 @@ def meta_train(
     net, cfg = Net(config.net.spec, mixed=hardware.mixed), config.replay
     task = EpisodeSpec(way=config.net.way, shot=cfg.shot, query=cfg.query)
     shape = (config.net.channels, config.net.size, config.net.size)
-    params = net.init(stream(seed, "meta-model"), device=hardware.device)
+    params = config.net.begin(seed, device=hardware.device)
     state = AdamState.fresh(params)
 
     def draw(number: int) -> Episode:

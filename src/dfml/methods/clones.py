@@ -64,7 +64,7 @@ def footprint(config: ClonesConfig, specs: Sequence[ApiSpec]) -> Footprint:
 def run_clones(config: ClonesConfig, place: Workplace, *, method: str) -> Initialisation:
     """theta = mean of the clones, all begun at the same weights."""
     net = Net(config.net.spec, mixed=place.hardware.mixed)
-    start = net.init(stream(place.seed, "meta-model"), device=place.hardware.device)
+    start = config.net.begin(place.seed, device=place.hardware.device)
 
     def clone(box: BlackBox, iteration: int, on_step: OnStep | None) -> Extraction:
         fitted, begun = head_for(net, start, box.spec.way)

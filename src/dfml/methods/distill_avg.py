@@ -20,7 +20,6 @@ from dfml.methods.single_level import (
     statistics,
 )
 from dfml.nets.functional import Net, average
-from dfml.rng import stream
 
 __all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "expected", "footprint", "plan", "run"]
 
@@ -31,7 +30,7 @@ def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:
     All students begin at the same weights; the mean of networks that have nothing in common would be noise.
     """
     net = Net(config.net.spec, mixed=place.hardware.mixed)
-    start = net.init(stream(place.seed, "meta-model"), device=place.hardware.device)
+    start = config.net.begin(place.seed, device=place.hardware.device)
     students, images = [], []
     for turn in recovered_sets(config, place, method="distill-avg"):
         students.append(imitate(net, start, turn.outcome, config.distil))

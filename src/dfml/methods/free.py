@@ -144,7 +144,7 @@ class _Free:
         if place.run.resumed and place.run.checkpoint.exists():
             self.state = LearnerState.load(place.run.checkpoint, device=self.device)
         else:
-            theta = self.net.init(stream(place.seed, "meta-model"), device=self.device)
+            theta = config.net.begin(place.seed, device=self.device)
             begun = {GENERATOR + name: p.detach().clone() for name, p in self.generator.named_parameters()}
             self.state = LearnerState.fresh(theta | begun, {"steps": 0, "sets": 0})
         self.memory = TaskMemory(capacity_per_class=config.capacity, require_agreement=config.require_agreement)

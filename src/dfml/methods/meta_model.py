@@ -4,9 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from dfml.apis.blackbox import ApiSpec
 from dfml.errors import ConfigError
 from dfml.nets import Arch, NetSpec
+from dfml.nets.functional import Net, Params
+from dfml.rng import stream
 
 SMALLEST_SIZE, LARGEST_SIZE = 16, 32
 """pixels of a side between which the network follows the APIs: at 224 an update takes 50 times as long"""
@@ -27,6 +31,13 @@ class MetaModelConfig:
     """pixels of a side of its images; 0: as most APIs take, at least 16 and at most 32"""
     channels: int = 0
     """0: as most APIs take"""
+    filter_length: float = 1.0
+    """of the filters at the beginning, as a share of the usual one: BatchNorm hides it from every answer, but the
+    shorter a filter, the further a step of gradient descent turns it"""
+
+    def __post_init__(self) -> None:
+        if self.filter_length <= 0:
+            raise ConfigError(f"net.filter_length must be above 0, not {self.filter_length}")
 
     def fitted(self, specs: Sequence[ApiSpec]) -> "MetaModelConfig":
         """With every zero replaced by what is most common among the APIs, ties to the larger, and within the bounds."""
@@ -46,6 +57,11 @@ class MetaModelConfig:
         if 0 in (self.way, self.size, self.channels):
             raise ConfigError("the meta model's way, size and channels are still open; plan the run first")
         return NetSpec(arch=self.arch, width=self.width, way=self.way, size=self.size, channels=self.channels)
+
+    def begin(self, seed: int, *, device: torch.device | str = "cpu") -> Params:
+        """The weights that learning begins with."""
+        fresh = Net(self.spec).init(stream(seed, "meta-model"), device=device)
+        return {name: p * self.filter_length if p.ndim == 4 else p for name, p in fresh.items()}
 
 
 def most_common(values: Sequence[int]) -> int:

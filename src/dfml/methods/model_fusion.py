@@ -94,7 +94,7 @@ def run(config: ModelFusionConfig, place: Workplace) -> Initialisation:
         )
     )
     spec, device = config.net.spec, place.hardware.device
-    start = Net(spec).init(stream(place.seed, "meta-model"), device=device)
+    start = config.net.begin(place.seed, device=device)
     networks = [
         fitting(name, network, spec, start) for name, network in opened(place.apis, method="model-fusion").items()
     ]

@@ -132,7 +132,7 @@ class _Purer:
         if place.run.resumed and place.run.checkpoint.exists():
             self.state = LearnerState.load(place.run.checkpoint, device=self.device)
         else:
-            theta = self.net.init(stream(place.seed, "meta-model"), device=self.device)
+            theta = config.net.begin(place.seed, device=self.device)
             self.state = LearnerState.fresh(theta | {DATA: self._noise()}, {"best": 0.0, "since": 0})
 
     def run(self) -> Initialisation:

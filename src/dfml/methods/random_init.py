@@ -8,8 +8,6 @@ from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
 from dfml.methods.footprint import LOADED, Footprint
 from dfml.methods.meta_model import MetaModelConfig
-from dfml.nets.functional import Net
-from dfml.rng import stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,5 +50,4 @@ def footprint(config: RandomConfig, specs: Sequence[ApiSpec]) -> Footprint:
 
 def run(config: RandomConfig, place: Workplace) -> Initialisation:
     """No query at all."""
-    spec = config.net.spec
-    return Initialisation(Net(spec).init(stream(place.seed, "meta-model")), spec)
+    return Initialisation(config.net.begin(place.seed), config.net.spec)

