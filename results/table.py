@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from prose import benchmark, cell, find_table, mean, quoted, runs
+from prose import benchmark, cell, find_table, found, mean, quoted, runs
 from real_tables import asking_table, own_pictures_table, refining_table, reliability_table
 
 from dfml.bench.catalogue import make_table

@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # What a thousand unlabelled pictures of one's own are worth: EfficientNet-Lite0 is asked about pictures of the train classes,
-# tasks are of the validation classes: results/own-pictures/make.sh CIFAR_FS WORK, after results/real/make.sh
+# tasks are of the validation classes, after results/real/make.sh: results/own-pictures/make.sh CIFAR_FS WORK
 source "$(dirname "$0")/../setup.sh"
 
-pictures() { # pictures EACH FOLDER: the first EACH of every train class, without their labels
-    mkdir -p "$2"
-    while read -r class; do
-        for file in $(find "$data/data/$class" -type f | sort | head -n "$1"); do
-            ln -sf "$file" "$2/$class-$(basename "$file")"
-        done
-    done < "$data/splits/bertinetto/train.txt"
+pictures() { # pictures EACH: the first EACH of every train class, without their labels, in own-pictures-EACH/
+    python -c '
+import sys
+from pathlib import Path
+data, each = Path(sys.argv[1]), int(sys.argv[2])
+folder = Path(f"own-pictures-{each}")
+folder.mkdir(exist_ok=True)
+for name in (data / "splits" / "bertinetto" / "train.txt").read_text().split():
+    for file in sorted((data / "data" / name).iterdir())[:each]:
+        link = folder / f"{name}-{file.name}"
+        link.is_symlink() or link.symlink_to(file)
+' "$data" "$1"
 }
 
 learn() { # learn NAME OPTION...
@@ -17,9 +22,5 @@ learn() { # learn NAME OPTION...
     measure val 300 "own-$1" "$1" --head prototype answers --inductive
 }
 
-learn none
-for each in 16 32 64; do
-    pictures $each own-pictures-$each
-    learn $((64 * each)) --images own-pictures-$each
-done
+pictures 64
 learn strong-4096 --images own-pictures-64 --preset strong --set queries=5096
