@@ -42,21 +42,28 @@ class Map(Protocol):
 
 
 @contextmanager
-def single_cores(workers: int) -> Iterator[Map]:
-    """A `map` over so many threads, in which torch uses one core each, as it does in the calling thread meanwhile.
-
-    Sums of floating-point numbers depend on how many threads share them. So what is cut into the same parts comes to
-    the same bits, however many workers there are.
-    """
+def one_core() -> Iterator[None]:
+    """Torch uses one core meanwhile: floating-point numbers depend on how many threads share the work."""
     import torch
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield pool.map
+        yield
     finally:
         torch.set_num_threads(before)  # half of that setting belongs to the process, not to the thread that made it
+
+
+@contextmanager
+def single_cores(workers: int) -> Iterator[Map]:
+    """A `map` over so many threads, in which torch uses one core each, as it does in the calling thread meanwhile.
+
+    So what is cut into the same parts comes to the same bits, however many workers there are.
+    """
+    import torch
+
+    with one_core(), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        yield pool.map
 
 
 def keep_freed_memory() -> bool:

@@ -94,3 +94,16 @@ def test_large_images_have_detail_of_their_own_size():
 def test_a_large_image_does_not_depend_on_how_many_are_asked_for():
     assert torch.equal(prior(2, seed=3, size=128), Prior(seed=3, size=128).images(0, CHUNK + 1)[:2])
     assert not torch.equal(prior(2, seed=3, size=128), prior(2, seed=5, size=128))
+
+
+def test_pictures_do_not_depend_on_the_number_of_cores():
+    """Else a run that is resumed elsewhere would pay for some of them again."""
+    before, drawn = torch.get_num_threads(), []
+    try:
+        for cores in (1, 2, 3):
+            torch.set_num_threads(cores)
+            drawn.append(prior(1024, seed=5))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(drawn[0], drawn[1])
+    assert torch.equal(drawn[0], drawn[2])

@@ -12,6 +12,7 @@ from dfml.images.layouts import leaves, things
 from dfml.images.scenes import scenes
 from dfml.images.textures import pink
 from dfml.rng import stream
+from dfml.runtime import one_core
 
 CHUNK = 256
 LARGEST = 96
@@ -25,8 +26,8 @@ GRAIN = 0.03
 class Prior:
     """8-bit images (n, channels, size, size) drawn from nothing: noise, scattered leaves, things on a background.
 
-    Image i depends on the seed, the shape and i alone, never on how many are asked for or in what order,
-    because images are drawn in chunks that each have a stream of random numbers of their own. Images of more
+    Image i depends on the seed, the shape and i alone, never on how many are asked for, in what order or on how many
+    cores, because images are drawn in chunks that each have a stream of random numbers of their own. Images of more
     than `LARGEST` pixels are drawn at `DRAWN` pixels and enlarged: a tenth of the work, and to networks of 224 pixels
     they say nearly as much (see `enlarge`).
     """
@@ -41,9 +42,10 @@ class Prior:
     def chunk(self, index: int) -> Tensor:
         """Images `index * CHUNK` to `(index + 1) * CHUNK` of the stream, as uint8 (CHUNK, channels, size, size)."""
         rng = stream(self.seed, "prior", self.size, index)
-        if self.size <= LARGEST:
-            return finish(_mixture(CHUNK, self.size, rng=rng), self.channels)
-        return enlarge(_mixture(CHUNK, DRAWN, rng=rng), self.size, self.channels, rng=rng)
+        with one_core():  # one level more or less is another picture, and another query
+            if self.size <= LARGEST:
+                return finish(_mixture(CHUNK, self.size, rng=rng), self.channels)
+            return enlarge(_mixture(CHUNK, DRAWN, rng=rng), self.size, self.channels, rng=rng)
 
     def images(self, start: int, count: int) -> Tensor:
         """Images `start` to `start + count` of the stream, as uint8 (count, channels, size, size)."""
