@@ -97,6 +97,12 @@ def reached(name: str, shot: int, head: str = "finetune") -> float | None:
     return mean(runs(name), head=head, shot=shot)
 
 
+def live(name: str, share: float, shot: int) -> float:
+    """What `dfml evaluate --ask` found at one share of queries a prediction."""
+    results = json.loads((HERE / f"{name}.json").read_text())
+    return next(float(r["mean"]) for r in results if (r["ask_share"], r["shot"]) == (share, shot))
+
+
 def cells() -> Iterator[dict[str, Any]]:
     """All finished cells of the paper's tables."""
     yield from (read_json(path) for path in sorted((HERE / "bench" / "cells").glob("*.json")))
@@ -132,7 +138,8 @@ NAMES: dict[str, Any] = {
     **{name: lookup(f"laptop-cifar-fs-tab-{name}") for name in ("ss", "sh", "zofo", "ablation", "numberapi")},
     "queries": lookup("laptop-cifar-fs-queries"),
     "mh": lookup("laptop-mh-tab-mh"),
-    **{f.__name__: f for f in (gains, published_gains, asked, runs, mean, reached)},
+    "real": lookup("test-cifar-fs-real"),
+    **{f.__name__: f for f in (gains, published_gains, asked, runs, mean, reached, live)},
     **{f.__name__: f for f in (hours, benchmark, baseline, stack_costs)},
     **{f.__name__: f for f in (min, max, abs, sum, len)},
 }

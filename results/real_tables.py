@@ -10,7 +10,11 @@ HERE = Path(__file__).parent
 
 def asking_table() -> str:
     """What `dfml evaluate --ask` found by queries a prediction: accuracy, and how far probabilities are from it."""
-    titles = {"four-test": "test classes, the four of ImageNet", "lite0-val": "validation classes, Lite0 alone"}
+    titles = {
+        "four-test": "test classes, the four of ImageNet",
+        "six-test": "test classes, with birds and CIFAR-10",
+        "lite0-val": "validation classes, Lite0 alone",
+    }
     lines = [
         "| | queries a prediction | 1-shot | 5-shot | calibration error, 1 and 5 shots | tasks |",
         "|---|---|---|---|---|---|",

@@ -30,4 +30,5 @@ apis = tomllib.loads(Path("real-apis/apis.toml").read_text())["apis"]
 Path("real-apis/lite0.toml").write_text(tomli_w.dumps({"apis": {"lite0": apis["lite0"]}}))
 '
 measure test 300 real-strong four-test --ask real-apis/imagenet.toml --ask-share .1 .5 1
+measure test 300 real-strong six-test --ask real-apis/apis.toml --ask-share .1 .5 1
 measure val 150 real-strong lite0-val --ask real-apis/lite0.toml --ask-share 0 .1 .3 .5 1

@@ -212,8 +212,9 @@ def student(table: RealTable, init: Initialisation, heads: tuple[str, ...], *, n
 
 
 def weights_digest(init: Initialisation) -> str:
-    """A short name for a student's weights."""
-    return hashlib.sha256(b"".join(init.params[key].numpy().tobytes() for key in sorted(init.params))).hexdigest()[:16]
+    """A short name for a student's weights, and for what it expects of its APIs."""
+    tensors = {**init.params, **({} if init.expected is None else init.expected.state_dict())}
+    return hashlib.sha256(b"".join(tensors[key].numpy().tobytes() for key in sorted(tensors))).hexdigest()[:16]
 
 
 def alone(api: BlackBox, shot: int) -> Trial:
