@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../setup.sh"
 
 bench() { dfml bench "$@" --scale laptop --zoos . --work bench-work --out "$here"; }
-for table in tab:ss tab:ablation tab:zofo tab:sh queries; do
+for table in tab:ss tab:ablation tab:zofo tab:sentivity tab:sh queries; do
     bench $table --data "$data" --seeds 1
 done
 bench fig:apiacc --data "$data"
