@@ -53,11 +53,9 @@ def reliability_table() -> str:
 def own_pictures_table() -> str:
     """What pictures of one's own are worth, on validation classes."""
     titles = {
-        "none": "none; 1,000 drawn ones",
         "1024": "1,024 and 1,000 drawn ones",
-        "2048": "2,048 and 1,000 drawn ones",
         "4096": "4,096 and 1,000 drawn ones",
-        "strong-4096": "the same, `--preset strong`",
+        "strong-4096": "4,096 and 1,000 drawn ones, `--preset strong`",
     }
     lines = ["| pictures of one's own | head | 1-shot | 5-shot |", "|---|---|---|---|"]
     for name, title in titles.items():

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a thousand unlabelled pictures of one's own are worth: EfficientNet-Lite0 is asked about pictures of the train classes,
-# tasks are of the validation classes, after results/real/make.sh: results/own-pictures/make.sh CIFAR_FS WORK
+# What unlabelled pictures of one's own are worth: EfficientNet-Lite0 is asked about pictures of the train classes, tasks are of
+# the validation classes, after results/real/make.sh: results/own-pictures/make.sh CIFAR_FS WORK
 source "$(dirname "$0")/../setup.sh"
 
 pictures() { # pictures EACH: the first EACH of every train class, without their labels, in own-pictures-EACH/
