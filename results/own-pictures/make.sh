@@ -22,5 +22,8 @@ learn() { # learn NAME OPTION...
     measure val 300 "own-$1" "$1" --head prototype answers --inductive
 }
 
-pictures 64
+for each in 16 64; do
+    pictures $each
+    learn $((64 * each)) --images own-pictures-$each
+done
 learn strong-4096 --images own-pictures-64 --preset strong --set queries=5096

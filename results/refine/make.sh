@@ -3,5 +3,5 @@
 # results/refine/make.sh CIFAR_FS WORK, after results/real/make.sh
 source "$(dirname "$0")/../setup.sh"
 
-(cd "$root" && python -m benchmarks.refining "$work/real-strong" "$work/real-apis/lite0.toml" "$data" --tasks 3 \
+(cd "$root" && python -m benchmarks.refining "$work/real-strong" "$work/real-apis/lite0.toml" "$data" --tasks 2 \
     --out "$here/refine.json")
