@@ -42,15 +42,18 @@ class Probabilities:
         self.power = power
 
     def __call__(self, logits: Tensor, said: AnswerTable, apis: Tensor) -> Tensor:
-        return F.kl_div(logits.log_softmax(-1), softened(said.probs, self.power), reduction="none").sum(-1)
+        return F.kl_div(logits.log_softmax(-1), self._told(said), reduction="none").sum(-1)
 
     def gain(
         self, logits: Sequence[Tensor], said: Sequence[AnswerTable], learned: Sequence[AnswerTable]
     ) -> tuple[Tensor, Tensor]:
-        mean = _mean(learned, lambda table: softened(table.probs, self.power))
-        told = [(softened(table.probs, self.power), one.log_softmax(-1), table.asked)
-                for one, table in zip(logits, said, strict=True)]  # fmt: skip
+        mean = _mean(learned, self._told)
+        pairs = zip(logits, said, strict=True)
+        told = [(self._told(table), one.log_softmax(-1), table.asked) for one, table in pairs]
         return foreseen(told, mean)
+
+    def _told(self, table: AnswerTable) -> Tensor:
+        return softened(table.probs, self.power)
 
 
 class Directions:

@@ -42,8 +42,8 @@ class ChorusDistilConfig:
     shift: int = 2
     """pixels of a 32-pixel image that it may move by; the answers are taken to stay the same"""
     compare: Literal["auto", "probabilities", "directions"] = "auto"
-    """what of an answer is to be met: its probabilities, by KL, or its direction, by cosine (`misfit`); auto: that
-    where most APIs have more than 20 classes"""
+    """what of an answer is to be met: its probabilities, by KL, or its direction, by cosine (`misfit`); auto takes the
+    direction where most APIs have more than 20 classes"""
     power: float = 0.0
     """probabilities p are met as p^power, made to sum to 1; 0: 0.5 with pictures of the user's own, else 1"""
     weigh_at: float = 0.25
