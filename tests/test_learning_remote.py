@@ -157,7 +157,7 @@ def test_answers_of_a_call_that_failed_are_used(tmp_path, rng):
 
     images = (torch.rand(10, 3, 16, 16, generator=rng) * 255).to(torch.uint8)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        answers = asking.ask_all([Metered(Dying(), ledger)], images, counts=[10])
+        answers = asking.ask_all([Metered(Dying(), ledger)], images, rows=[torch.arange(10)])
     assert answers.asked[:, 0].nonzero().flatten().tolist() == [2, 5, 7]
     assert answers.probs[5, 0].tolist() == [0.25, 0.75]
 

@@ -186,7 +186,10 @@ def settings_from(path: Path) -> list[str]:
     return settings
 
 
-_PLANNED = ("queries", "net.way", "net.size", "net.channels", "distil.steps", "schedule.visits", "schedule.iterations")
+_PLANNED = (
+    *("queries", "spread", "net.way", "net.size", "net.channels", "distil.steps"),
+    *("schedule.visits", "schedule.iterations"),
+)
 """settings that follow from the APIs and the budgets where the user leaves them open"""
 
 

@@ -614,7 +614,7 @@ def test_many_apis_need_few_open_files(tmp_path: Path) -> None:
         ledger = Ledger(tmp_path / f"{number}.sqlite")
         apis.append(Metered(FunctionApi(respond, SPEC.with_changes(name=str(number))), ledger))
         ledger.rest()
-    answers = ask_all(apis, images, counts=[30] * 40)
+    answers = ask_all(apis, images, rows=[torch.arange(30)] * 40)
     assert bool(answers.asked.all())
     assert 0 < most < 20, "files of the one that is asked, not of all forty"
 

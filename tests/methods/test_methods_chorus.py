@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from colour_apis import Flaky, colour_api
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.degrade import LabelOnly, Quantised
@@ -17,6 +19,7 @@ from dfml.images.prior import prior
 from dfml.learning import learn
 from dfml.methods.chorus import method as chorus
 from dfml.methods.chorus.asking import IMAGES_A_CALL, AnswerTable, ask_all, surest
+from dfml.methods.chorus.sharing import shared_out, spread_for
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
 from dfml.methods.chorus.trust import believed, foreseen, softened
 from dfml.methods.footprint import feature_count
@@ -32,7 +35,7 @@ def same(a, b):
     return all(torch.equal(a.params[name], b.params[name]) for name in a.params)
 
 
-def test_every_api_is_asked_the_same_images_once_each(apis, tmp_path):
+def test_few_apis_are_asked_the_same_images_once_each(apis, tmp_path):
     learn(apis, tmp_path / "run", settings=SMALL)
     assert [api.answered for api in apis] == [300, 300]
 
@@ -111,6 +114,22 @@ def test_a_stopped_run_resumes_to_the_same_bits_and_pays_nothing_twice(apis, tmp
     assert [api.answered for api in apis] == [600, 600]
     distilled = [e.done for e in steps if isinstance(e, Step) and e.stage == "distilling"]
     assert distilled[0] == (20 if every == 0 else 1)
+
+
+def test_a_run_from_before_pictures_were_shared_goes_on_as_it_began(apis, tmp_path, monkeypatch):
+    whole = learn(apis, tmp_path / "whole", settings=SMALL)
+
+    def stop(event):
+        if isinstance(event, Step) and event.stage == "distilling":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn(apis, tmp_path / "run", settings=SMALL, on_event=stop)
+    config = tmp_path / "run" / "config.toml"
+    config.write_text(config.read_text().replace("spread = 1\n", ""))
+    monkeypatch.setattr(chorus, "spread_for", lambda queries, ways: 3)
+    assert same(whole, learn(apis, tmp_path / "run", settings=SMALL, resume=True))
+    assert [api.answered for api in apis] == [600, 600], "nothing is paid for again"
 
 
 def test_a_checkpoint_of_other_answers_is_not_gone_on_with(apis, tmp_path, monkeypatch):
@@ -259,7 +278,7 @@ def test_the_student_learns_what_its_teachers_know():
     """On fresh images the body must predict a teacher it was distilled from better than an untrained body does."""
     api = colour_api("teacher", 3)
     net, images = Net(NetSpec(width=8, size=16)), prior(600, seed=0, size=16)
-    answers = ask_all([api], images, counts=[600])
+    answers = ask_all([api], images, rows=[torch.arange(600)])
     start = net.init(stream(0))
     config = ChorusDistilConfig(steps=200, batch=64, jitter=0, shift=0)
     student = ChorusStudent(net, start, answers, config, rng=stream(1))
@@ -291,7 +310,7 @@ def test_an_interrupted_api_keeps_what_it_answered():
                 api.up = False
             return api(x)
 
-    answers = ask_all([Limited()], images, counts=[first + 200])
+    answers = ask_all([Limited()], images, rows=[torch.arange(first + 200)])
     assert answers.asked.sum() == first
     assert isinstance(answers, AnswerTable)
     assert torch.equal(answers.rows(torch.tensor([3])).probs, answers.probs[[3]])
@@ -308,7 +327,7 @@ def test_a_call_holds_at_most_64_megabytes_of_images(size, calls):
             return torch.full((len(images), 3), 1 / 3)
 
     images = torch.zeros(1200, 3, 8, 8, dtype=torch.uint8)
-    table = ask_all([Counting(colour_api("large", 3, size=size))], images, counts=[1200])
+    table = ask_all([Counting(colour_api("large", 3, size=size))], images, rows=[torch.arange(1200)])
     assert sent == calls
     assert table.asked.all()
 
@@ -320,3 +339,38 @@ def test_the_run_says_how_it_was_made(apis, tmp_path):
     assert init.provenance["seed"] == 4
     assert json.loads(json.dumps(init.provenance)) == init.provenance
     assert init.statistics
+
+
+def test_many_apis_share_the_pictures(tmp_path):
+    """Three pictures a query: every API is asked as often as ever, each about pictures of which others know nothing."""
+    shown = [set() for _ in range(6)]
+
+    class Watched(Flaky):
+        def __call__(self, images):
+            shown[int(self.spec.name)].update(image.numpy().tobytes() for image in images)
+            return super().__call__(images)
+
+    apis = [Watched(colour_api(str(i), 3, seed=i)) for i in range(6)]
+    learn(apis, tmp_path / "run", settings=[*SMALL, "queries=30", "spread=3"])
+    assert [api.answered for api in apis] == [30] * 6
+    assert [len(pictures) for pictures in shown] == [30] * 6
+    assert len(set().union(*shown)) == 90
+
+
+@given(counts=st.lists(st.integers(0, 20), min_size=1, max_size=9), spread=st.integers(1, 5), seed=st.integers(0, 9))
+def test_every_round_is_dealt_out_evenly(counts, spread, seed):
+    rows = shared_out(counts, spread, seed=seed)
+    assert [len(each) for each in rows] == counts
+    for each, count in zip(rows, counts, strict=True):  # one picture of every round
+        assert torch.equal(each // spread, torch.arange(count))
+    whole = shared_out([max(counts)] * len(counts), spread, seed=seed)
+    for each, longer in zip(rows, whole, strict=True):  # a longer run begins alike
+        assert torch.equal(each, longer[: len(each)])
+    heard = torch.cat(whole).bincount(minlength=spread * max(counts))
+    assert not len(heard) or int(heard.max() - heard.min()) <= 1
+
+
+def test_how_far_queries_are_spread_follows_the_number_of_apis():
+    assert [spread_for(1000, [5] * apis) for apis in (1, 5, 9, 10, 15, 20, 1000)] == [1, 1, 1, 2, 3, 4, 4]
+    assert spread_for(2000, [5] * 10_000) == 2, "the table of answers stays below a gigabyte"
+    assert spread_for(1000, [1000] * 100_000) == 1

@@ -86,22 +86,19 @@ def ask_all(
     apis: Sequence[BlackBox],
     images: Tensor,
     *,
-    counts: Sequence[int],
+    rows: Sequence[Tensor],
     workers: int = 1,
     waiting: int = WAITING,
     on_answers: Callable[[str, int], None] = lambda api, images: None,
     on_failure: Callable[[str, ApiError], None] = lambda api, error: None,
 ) -> AnswerTable:
-    """Ask API i about the first `counts[i]` of the uint8 `images` (n, c, h, w).
+    """Ask API i about the images at `rows[i]` of the uint8 `images` (n, c, h, w); `sharing` says which those should be.
 
-    So many local APIs are asked at once as there are `workers`, and `waiting` remote ones.
-
-    All APIs get the same images: a picture that many teachers speak about teaches the student more than many pictures
-    with one teacher each. An API that is remote and fails, or whose process was lost, rests while the others go on, is
-    tried again, and given up, with what it has answered so far, when it fails after all others are done. What comes out
-    does not depend on who was how fast.
+    So many local APIs are asked at once as there are `workers`, and `waiting` remote ones. An API that is remote and
+    fails, or whose process was lost, rests while the others go on, is tried again, and given up, with what it has
+    answered so far, when it fails after all others are done. What comes out does not depend on who was how fast.
     """
-    table = _Table(apis, images, counts, on_answers)
+    table = _Table(apis, images, rows, on_answers)
     remote = sum(api.spec.terms.remote for api in apis)
     here, away = ThreadPoolExecutor(workers), ThreadPoolExecutor(max(1, min(waiting, remote)))
     running: dict[Future[None], int] = {}
@@ -161,10 +158,10 @@ class _Table:
         self,
         apis: Sequence[BlackBox],
         images: Tensor,
-        counts: Sequence[int],
+        rows: Sequence[Tensor],
         on_answers: Callable[[str, int], None],
     ) -> None:
-        self.apis, self.images, self.counts, self.on_answers = apis, images, counts, on_answers
+        self.apis, self.images, self.rows, self.on_answers = apis, images, rows, on_answers
         self.probs = torch.zeros(len(images), len(apis), max(api.spec.way for api in apis))
         self.asked = torch.zeros(len(images), len(apis), dtype=torch.bool)
         self.stopped = threading.Event()
@@ -177,7 +174,7 @@ class _Table:
                 return
             if not bool(self.asked[rows, column].all()):
                 self._put(column, rows, _within_budget(api, self.images[rows].float().div_(255)))
-                self.on_answers(api.spec.name, rows.stop - rows.start)
+                self.on_answers(api.spec.name, len(rows))
         rest(api)  # of a thousand APIs, only those at work hold files and memory
 
     def take_known(self, column: int) -> None:
@@ -186,14 +183,15 @@ class _Table:
         for rows in self._calls(column):
             if isinstance(api, Metered) and not bool(self.asked[rows, column].all()):
                 found, answers = api.known(self.images[rows].float() / 255)
-                self._put(column, torch.tensor(found, dtype=torch.long) + rows.start, answers)
+                self._put(column, rows[found], answers)
 
-    def _calls(self, column: int) -> list[slice]:
-        count, spec = self.counts[column], self.apis[column].spec
+    def _calls(self, column: int) -> Sequence[Tensor]:
+        """The rows of each call to one API."""
+        spec = self.apis[column].spec
         most = IMAGES_A_CALL["remote" if spec.terms.remote else "local"]
-        step = images_a_call(most, self.images.shape[1:], spec.image)
-        return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+        calls: Sequence[Tensor] = self.rows[column].split(images_a_call(most, self.images.shape[1:], spec.image))
+        return calls
 
-    def _put(self, column: int, rows: slice | Tensor, answers: Tensor) -> None:
+    def _put(self, column: int, rows: Tensor, answers: Tensor) -> None:
         self.probs[rows, column, : answers.shape[1]] = answers
         self.asked[rows, column] = True

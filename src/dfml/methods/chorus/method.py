@@ -1,4 +1,4 @@
-"""Chorus: ask every API about the same pictures drawn from nothing, and distil all their answers into one student.
+"""Chorus: ask many APIs about pictures drawn from nothing, and distil all their answers into one student.
 
 Pictures of the user's own, where there are some, are asked about first.
 """
@@ -20,6 +20,7 @@ from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
 from dfml.methods.budgets import within_budgets
 from dfml.methods.chorus.asking import AnswerTable, ask_all, surest
+from dfml.methods.chorus.sharing import shared_out, spread_for
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
 from dfml.methods.footprint import (
     CALL,
@@ -61,6 +62,9 @@ class ChorusConfig:
     queries: int = 0
     """images every API is asked about; a smaller budget lowers it. 0: 1,000 besides the user's own, or what a budget
     pays for, up to 5,000"""
+    spread: int = 0
+    """drawn pictures for each query, of which an API is asked about one: the more, the fewer APIs hear of each; 0: as
+    suits the number of APIs (`sharing`)"""
     own_images: int = 0
     """pictures of the user's own, which are asked about first; follows from what `learn` is given"""
     net: MetaModelConfig = MetaModelConfig()
@@ -102,7 +106,19 @@ def plan(
         steps=distil.steps or max(FEWEST_STEPS, round(USUAL_STEPS * (queries / USUAL) ** 0.5)),
         power=distil.power or (0.5 if config.own_images else 1.0),
     )
-    return replace(config, queries=queries, net=config.net.fitted(specs), distil=distil)
+    spread = config.spread or spread_for(queries, [spec.way for spec in specs])
+    return replace(config, queries=queries, spread=spread, net=config.net.fitted(specs), distil=distil)
+
+
+def _pictures(config: ChorusConfig) -> tuple[int, int]:
+    """How many of the user's own are asked about, and how many are drawn."""
+    own = min(config.own_images, config.queries)
+    return own, (config.queries - own) * _spread(config)
+
+
+def _spread(config: ChorusConfig) -> int:
+    """As planned; a run that was begun before there was a choice, and is resumed, asked every API the same."""
+    return max(1, config.spread)
 
 
 def cost(config: ChorusConfig, specs: Sequence[ApiSpec]) -> list[int]:
@@ -120,16 +136,16 @@ def effort(config: ChorusConfig, specs: Sequence[ApiSpec]) -> float:
     net, usual = config.net.spec, NetSpec(width=32, size=32)
     heads = feature_count(net) * sum(spec.way for spec in specs)
     work = config.distil.batch * (multiplications(net) + heads) / (128 * multiplications(usual))
-    drawn = max(0, config.queries - config.own_images) * (net.size / 32) ** 2
-    return config.distil.steps * STEP_SECONDS * work + drawn * PICTURE_SECONDS
+    _, drawn = _pictures(config)
+    return config.distil.steps * STEP_SECONDS * work + drawn * (net.size / 32) ** 2 * PICTURE_SECONDS
 
 
 def footprint(config: ChorusConfig, specs: Sequence[ApiSpec]) -> Footprint:
     """All answers and images, the heads with their gradients and moments, and what one update computes."""
     net, outputs = config.net.spec, len(specs) * max(spec.way for spec in specs)
     heads = 4 * (feature_count(net) + 1) * outputs
-    images = config.queries * image_bytes(net)
-    answers = 4 * config.queries * outputs
+    images = sum(_pictures(config)) * image_bytes(net)
+    answers = 4 * sum(_pictures(config)) * outputs
     update = config.distil.batch * (activation_bytes(net) + 8 * 4 * outputs)
     shown = sum(min(20, spec.way) * 4 * (image_bytes(net) + 4 * spec.way) for spec in specs)
     ledgers = ledger_bytes(cost(config, specs), specs)
@@ -143,7 +159,7 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
     )
     for left in _left(config, place):
         place.emit(Remark(text=left))
-    answers, own = _ask(config, place), min(config.own_images, config.queries)
+    answers, (own, _) = _ask(config, place), _pictures(config)
     for column, api in enumerate(place.apis):
         said = answers.probs[answers.asked[:, column], column, : api.spec.way]
         place.emit(ApiHeard(api=api.spec.name, answers=len(said), label_entropy=round(label_entropy(said), 3)))
@@ -212,25 +228,26 @@ def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
         reasons.append(str(error))
         place.emit(ApiFailed(iteration=0, api=api, reason=str(error)))
 
-    def ask(images: Tensor, counts: list[int]) -> AnswerTable:
+    def ask(images: Tensor, rows: list[Tensor]) -> AnswerTable:
         return ask_all(
             place.apis,
             images,
-            counts=counts,
+            rows=rows,
             workers=place.engine.workers,
             waiting=place.engine.waiting,
             on_answers=on_answers,
             on_failure=on_failure,
         )
 
-    tables, own = [], min(config.own_images, config.queries)
+    tables, (own, drawn) = [], _pictures(config)
+    seed = derive_seed(place.seed, "pool")
     if own and place.images is not None:
-        pictures = place.images[:own]
-        asked = ask(pictures, [min(own, count) for count in counts])
-        tables.append(replace(asked, images=shrunk(pictures, (channels, size, size))))
-    if own < config.queries:
-        drawn = prior(config.queries - own, seed=derive_seed(place.seed, "pool"), size=size, channels=channels)
-        tables.append(ask(drawn, [max(0, count - own) for count in counts]))
+        first = place.images[:own]
+        asked = ask(first, [torch.arange(min(own, count)) for count in counts])
+        tables.append(replace(asked, images=shrunk(first, (channels, size, size))))
+    if drawn:
+        rows = shared_out([max(0, count - own) for count in counts], _spread(config), seed=seed)
+        tables.append(ask(prior(drawn, seed=seed, size=size, channels=channels), rows))
     answers = AnswerTable.joined(tables)
     if not bool(answers.asked.any()):
         raise Unreachable(

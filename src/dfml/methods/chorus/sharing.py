@@ -1,0 +1,35 @@
+"""Who is asked about which picture: where there are many APIs, not everybody about everything."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from dfml.rng import stream
+
+LISTENERS = 5
+"""APIs that should hear of each picture: what more of them would say of it is worth less than another picture"""
+WIDEST = 4
+"""pictures that share the APIs at most"""
+ROOM = 2**28
+"""numbers that answers may fill, those that were not asked for among them"""
+
+
+def spread_for(queries: int, ways: Sequence[int]) -> int:
+    """Pictures for each query where APIs of so many classes are asked `queries` times each."""
+    table = queries * len(ways) * max(ways)
+    return max(1, min(WIDEST, len(ways) // LISTENERS, ROOM // table))
+
+
+def shared_out(counts: Sequence[int], spread: int, *, seed: int) -> list[Tensor]:
+    """The rows of the pictures that each API is asked about: `counts[i]` of them for API i.
+
+    Pictures come in rounds of `spread`, and an API is asked about one of every round, of which it takes part in as
+    many as it has queries. Each round deals the APIs out anew, evenly, from a stream of its own: a longer run begins
+    with the same pictures for the same APIs.
+    """
+    if spread == 1 or not any(counts):
+        return [torch.arange(count) for count in counts]
+    dealt = [torch.randperm(len(counts), generator=stream(seed, "round", r)) % spread for r in range(max(counts))]
+    pictures = torch.stack(dealt) + spread * torch.arange(len(dealt)).unsqueeze(1)  # (rounds, APIs)
+    return [pictures[:count, column] for column, count in enumerate(counts)]
