@@ -1,6 +1,7 @@
 """Chorus: what it asks, whom it believes, and that it learns something."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_a_run_from_before_pictures_were_shared_goes_on_as_it_began(apis, tmp_pa
         learn(apis, tmp_path / "run", settings=SMALL, on_event=stop)
     config = tmp_path / "run" / "config.toml"
     config.write_text(config.read_text().replace("spread = 1\n", ""))
-    monkeypatch.setattr(chorus, "spread_for", lambda queries, ways: 3)
+    monkeypatch.setattr(chorus, "spread_for", lambda *about, **more: 3)
     assert same(whole, learn(apis, tmp_path / "run", settings=SMALL, resume=True))
     assert [api.answered for api in apis] == [600, 600], "nothing is paid for again"
 
@@ -370,7 +371,9 @@ def test_every_round_is_dealt_out_evenly(counts, spread, seed):
     assert not len(heard) or int(heard.max() - heard.min()) <= 1
 
 
-def test_how_far_queries_are_spread_follows_the_number_of_apis():
-    assert [spread_for(1000, [5] * apis) for apis in (1, 5, 9, 10, 15, 20, 1000)] == [1, 1, 1, 2, 3, 4, 4]
-    assert spread_for(2000, [5] * 10_000) == 2, "the table of answers stays below a gigabyte"
-    assert spread_for(1000, [1000] * 100_000) == 1
+def test_how_far_queries_are_spread_follows_the_apis_and_the_training():
+    spread = partial(spread_for, 1000, learned=512_000)
+    assert [spread([5] * apis) for apis in (1, 5, 9, 10, 15, 20, 1000)] == [1, 1, 1, 2, 3, 4, 4]
+    assert [spread_for(1000, [5] * 100, learned=n) for n in (40_000, 100_000, 199_999, 10**7)] == [1, 2, 3, 4]
+    assert [spread([5] * apis) for apis in (3000, 5000, 10_000)] == [4, 2, 1], "answers stay at 270 MB"
+    assert spread([1000] * 100_000) == 1

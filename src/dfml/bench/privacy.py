@@ -113,7 +113,7 @@ def images_of(run: Path, cell: Cell, names: Sequence[str]) -> list[tuple[str, Te
     for file in sorted((run / "recovered").glob("*-support.safetensors")):
         recovered = RecoveredSet.load(file)
         found.setdefault(recovered.classes[0].api, recovered.images)
-    if not found:  # no API was inverted: all saw the same procedural images
+    if not found:  # no API was inverted: all saw procedural images of one pool
         size = Initialisation.load(run).net.size
         pool = prior(IMAGES, seed=derive_seed(cell.seed, "pool"), size=size).float() / 255
         found = dict.fromkeys(names, pool)

@@ -1,4 +1,4 @@
-"""Chorus: ask every API about the same pictures drawn from nothing, and distil all their answers into one student."""
+"""Chorus: ask many APIs about pictures drawn from nothing, and distil all their answers into one student."""
 
 from dfml.methods.chorus.method import (
     ASKS_TOGETHER,

@@ -1,4 +1,4 @@
-"""Prior images, one query each: what many APIs say of the same pictures drawn from nothing."""
+"""Prior images, one query each: what many APIs say of pictures drawn from nothing."""
 
 import hashlib
 import threading

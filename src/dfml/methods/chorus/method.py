@@ -106,7 +106,7 @@ def plan(
         steps=distil.steps or max(FEWEST_STEPS, round(USUAL_STEPS * (queries / USUAL) ** 0.5)),
         power=distil.power or (0.5 if config.own_images else 1.0),
     )
-    spread = config.spread or spread_for(queries, [spec.way for spec in specs])
+    spread = config.spread or spread_for(queries, [spec.way for spec in specs], learned=distil.steps * distil.batch)
     return replace(config, queries=queries, spread=spread, net=config.net.fitted(specs), distil=distil)
 
 

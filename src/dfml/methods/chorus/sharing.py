@@ -10,15 +10,20 @@ from dfml.rng import stream
 LISTENERS = 5
 """APIs that should hear of each picture: what more of them would say of it is worth less than another picture"""
 WIDEST = 4
-"""pictures that share the APIs at most"""
-ROOM = 2**28
+"""pictures for each query, at most"""
+OFTEN = 50
+"""times that a picture has to be learned from: in a short training, more pictures are of no use"""
+ROOM = 2**26
 """numbers that answers may fill, those that were not asked for among them"""
 
 
-def spread_for(queries: int, ways: Sequence[int]) -> int:
-    """Pictures for each query where APIs of so many classes are asked `queries` times each."""
-    table = queries * len(ways) * max(ways)
-    return max(1, min(WIDEST, len(ways) // LISTENERS, ROOM // table))
+def spread_for(queries: int, ways: Sequence[int], *, learned: int) -> int:
+    """Pictures for each query, where APIs of so many classes are asked `queries` times each.
+
+    The student learns from `learned` pictures in all, the same ones again and again.
+    """
+    bounds = WIDEST, len(ways) // LISTENERS, learned // (OFTEN * queries), ROOM // (queries * len(ways) * max(ways))
+    return max(1, min(bounds))
 
 
 def shared_out(counts: Sequence[int], spread: int, *, seed: int) -> list[Tensor]:
