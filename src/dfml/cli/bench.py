@@ -77,7 +77,8 @@ def run(args: argparse.Namespace) -> int:
 def run_real_table(args: argparse.Namespace) -> int:
     """Real APIs on the tasks of one data set."""
     from dfml.apis.loading import load_apis
-    from dfml.bench.real import RealTable, TaskDone, run_real
+    from dfml.bench.real import TaskDone, run_real
+    from dfml.bench.real_rows import RealTable
     from dfml.cli.progress import progress_bars
     from dfml.config import from_mapping
     from dfml.errors import ConfigError
