@@ -93,6 +93,8 @@ def _documented(name: str) -> str:
     kind = "class" if isinstance(public, type) else "module" if isinstance(public, ModuleType) else "function"
     path = f"dfml.{name}" if kind == "module" else name
     members = "" if kind == "function" else "   :members:\n"
+    if kind == "class":  # what it has from classes of ours is its own, to a reader
+        members += "   :inherited-members: Exception, Protocol\n"
     return f"\n## {name}\n\n```{{eval-rst}}\n.. currentmodule:: dfml\n.. auto{kind}:: {path}\n{members}```\n"
 
 

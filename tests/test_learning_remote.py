@@ -16,6 +16,7 @@ from dfml.cli import main
 from dfml.errors import ConfigError, DfmlError, Refused, Unreachable
 from dfml.events import ApiFailed, Step
 from dfml.methods.chorus import asking
+from outcomes import same
 from strangers import CLASSES, model, serving
 
 SMALL = ["queries=30", "net.width=4", "distil.steps=3"]
@@ -96,10 +97,6 @@ def test_a_missing_variable_is_named_before_anything_is_sent(tmp_path):
         ):
             dfml.learn(path, tmp_path / "run", settings=SMALL, budget=60)
         assert not server.requests
-
-
-def same(one, other):
-    return all(torch.equal(one.params[name], other.params[name]) for name in one.params)
 
 
 def test_a_dead_api_delays_no_other_and_is_taken_up_when_it_is_back(tmp_path):

@@ -1,11 +1,10 @@
 """Settings from a file: every key counts, and what cannot be read is one sentence."""
 
-import json
-
 import pytest
 
 from dfml.errors import ConfigError
 from dfml.learning import learn, settings_from
+from outcomes import events_of
 
 
 def test_keys_of_the_top_and_of_groups_are_settings(tmp_path):
@@ -30,5 +29,4 @@ def test_a_white_box_run_goes_by_its_own_name(tiny_zoo, tmp_path):
     replay = ["replay.shot=1", "replay.query=2", "replay.batch=1", "memory.require_agreement=false"]
     schedule = ["schedule.visits=1", "schedule.iterations=2"]
     learn(tiny_zoo, tmp_path / "run", method="white-box", settings=[*small, *replay, *schedule])
-    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
-    assert [event["method"] for event in events if event["event"] == "LearningStarted"] == ["white-box"]
+    assert [event["method"] for event in events_of(tmp_path / "run", "LearningStarted")] == ["white-box"]

@@ -43,5 +43,8 @@ def test_it_opens_with_the_readme_and_has_every_page(site):
 
 def test_it_has_the_help_of_every_command_and_the_docstring_of_every_name(site):
     assert "usage: dfml zoo build" in (site / "docs" / "commands.html").read_text()
-    names = set(re.findall(r'id="dfml\.(?:\w+\.)?(\w+)"', (site / "docs" / "api.html").read_text()))
+    reference = (site / "docs" / "api.html").read_text()
+    names = set(re.findall(r'id="dfml\.(?:\w+\.)?(\w+)"', reference))
     assert set(dfml.__all__) - {"errors", "events"} <= names
+    classifier = set(re.findall(r'id="dfml\.FewShotClassifier\.(\w+)"', reference))
+    assert {name for name in dir(dfml.FewShotClassifier) if not name.startswith("_")} <= classifier

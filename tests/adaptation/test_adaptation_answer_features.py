@@ -17,7 +17,7 @@ from dfml.adaptation.answer_features import (
     measured_from_mean,
     worth_asking,
 )
-from dfml.adaptation.asking import Guess
+from dfml.adaptation.guess import Guess
 from dfml.nets.answer_directions import answer_directions
 
 

@@ -1,6 +1,7 @@
 """The table of real APIs, on APIs whose knowledge is known: rows, costs, and nothing asked twice."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,10 @@ import torch
 
 from dfml.apis.blackbox import ApiSpec, Terms
 from dfml.apis.local.function import FunctionApi
-from dfml.bench.real import RealTable, alone, known, run_real, together
+from dfml.bench.cells import digest
+from dfml.bench.real import known, run_real
+from dfml.bench.real_cells import REVISIONS
+from dfml.bench.real_rows import RealTable, alone, together
 from dfml.bench.results import read_tables
 from dfml.bench.show import markdown
 from dfml.cli import main
@@ -99,6 +103,59 @@ def test_a_finished_row_is_not_run_again(tmp_path):
     run_real(TABLE, [Asked("one")], folder=tmp_path, on_task=running.append)
     assert {task.what.partition(",")[0] for task in running} == {"api:one"}
     assert (running[-1].done, running[-1].spent.usd) == (running[-1].total, None)
+
+
+def stems(folder):
+    """The cells of every row of the table in a folder."""
+    (file,) = (folder / "tables").glob("*.json")
+    return {row["label"]: row["cells"][0] for row in json.loads(file.read_text())["rows"]}
+
+
+def finished(folder):
+    (table,) = read_tables(folder)
+    return [(line.row, len(line.finished)) for line in table.lines]
+
+
+def test_some_apis_or_rows_add_to_the_table_and_take_nothing_from_it(tmp_path):
+    run_real(TABLE, [Asked("one"), Asked("two")], folder=tmp_path)
+    before = stems(tmp_path)
+    run_real(TABLE, [Asked("three")], folder=tmp_path, only=["api"])
+    whole = [("random", 1), ("api:one", 1), ("api:two", 1), ("api:three", 1), ("apis", 1)]
+    assert finished(tmp_path) == whole
+    assert before.items() <= stems(tmp_path).items()
+    run_real(TABLE, [Asked("two"), Asked("one"), Asked("three")], folder=tmp_path)
+    assert finished(tmp_path) == [*whole, ("apis", 1)]  # of two, and of three
+    assert before.items() <= stems(tmp_path).items()
+
+
+def test_a_table_on_other_tasks_is_another_one(tmp_path):
+    run_real(TABLE, [Asked("one"), Asked("two")], folder=tmp_path)
+    run_real(replace(TABLE, tasks=2), [Asked("one")], folder=tmp_path)
+    assert finished(tmp_path) == [("random", 1), ("api:one", 1)]
+
+
+def test_cells_of_other_rules_are_neither_shown_nor_taken_for_new_ones(tmp_path, monkeypatch):
+    run_real(TABLE, [Asked("one"), Asked("two")], folder=tmp_path)
+    before = stems(tmp_path)
+    monkeypatch.setitem(REVISIONS, "api", 2)
+    run_real(TABLE, [Asked("one")], folder=tmp_path, only=["random"])
+    assert finished(tmp_path) == [("random", 1), ("api:one", 0), ("apis", 1)]
+    running = []
+    run_real(TABLE, [Asked("one"), Asked("two")], folder=tmp_path, on_task=running.append)
+    assert {task.what.partition(",")[0] for task in running} == {"api:one", "api:two"}
+    after = stems(tmp_path)
+    changed = {label for label in after if after[label] != before[label]}
+    assert changed == {label for label in after if "itself" in label}
+
+
+def test_the_committed_cells_are_of_the_present_rules():
+    files = sorted((Path(__file__).parent.parent.parent / "results" / "real" / "cells").glob("*.json"))
+    assert files
+    for file in files:
+        cell = json.loads(file.read_text())
+        row, config = cell["row"], cell["config"]
+        assert file.stem == f"{row.replace(':', '-')}-{digest(config)}-{cell['seed']}"
+        assert config.get("revision", 1) == REVISIONS.get(row.partition(":")[0], 1), f"{file.name} has to be made again"
 
 
 def test_rows_that_are_not_there_are_refused(tmp_path):

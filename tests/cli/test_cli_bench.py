@@ -54,6 +54,15 @@ def test_show_prints_markdown_and_writes_latex_and_figures(done, capsys):
     assert (done / "shown" / "smoke-glyphs-fig-apiacc.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_results_go_to_a_folder_of_their_own_unless_told(done, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert bench("tab:ss", "--rows", "random", "--work", done / "work") == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["bench-results"]
+    assert len(list((tmp_path / "bench-results" / "cells").glob("random-*.json"))) == 1
+    assert bench("show") == 1  # some rows make no table
+    assert "bench-results holds no tables" in capsys.readouterr().err
+
+
 def test_mistakes_are_one_sentence(tmp_path, capsys):
     assert bench("tab:none", "--out", tmp_path) == 1
     assert bench("show", tmp_path) == 1

@@ -25,6 +25,7 @@ from dfml.apis.local.function import FunctionApi
 from dfml.errors import BudgetExceeded, ConfigError, Refused, Unreachable
 from dfml.nets import NetSpec
 from dfml.rng import stream
+from outcomes import same
 
 pytestmark = pytest.mark.ray
 SMALL = ["queries=60", "net.width=4", "distil.steps=3"]
@@ -51,10 +52,6 @@ def colours(name, seed):
         return scores / scores.sum(1, keepdims=True)
 
     return FunctionApi(answer, ApiSpec(name=name, classes=("a", "b", "c"), image=(3, 16, 16)))
-
-
-def same(one, other):
-    return all(torch.equal(one.params[name], other.params[name]) for name in one.params)
 
 
 def bill(run):

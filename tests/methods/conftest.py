@@ -2,11 +2,18 @@
 
 import pytest
 from colour_apis import Flaky, colour_api
+from open_apis import open_api
 
 
 @pytest.fixture
 def apis():
     return [Flaky(colour_api(f"api-{i}", seed=i)) for i in range(2)]
+
+
+@pytest.fixture(scope="module")
+def opened():
+    """APIs whose weights are known."""
+    return [open_api(f"api-{i}", seed=i, steps=40) for i in range(2)]
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The paper's method as a whole: what it spends, when it stops, how it resumes, what it survives."""
 
-import json
-
 import pytest
 import torch
 
@@ -15,6 +13,7 @@ from dfml.learning import learn as learn_by
 from dfml.methods.bidf_mkd import plan
 from dfml.methods.bidf_mkd.settings import PAPER, RELEASED
 from dfml.recovery.objectives import RecoveryObjective
+from outcomes import events_of, same
 
 SET = 5 * (3 + 1) * 3 * 8
 """steps * (directions + 1) * ways * images a class: the closed form of METHOD's bookkeeping"""
@@ -22,14 +21,6 @@ SET = 5 * (3 + 1) * 3 * 8
 
 def learn(apis, out, *, method="bidf-mkd", **arguments):
     return learn_by(apis, out, method=method, **arguments)
-
-
-def events(run):
-    return [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-
-
-def same(a, b):
-    return all(torch.equal(a.params[name], b.params[name]) for name in a.params)
 
 
 def test_the_queries_are_those_of_the_closed_form(apis, small, tmp_path):
@@ -46,7 +37,7 @@ def test_the_papers_setting_costs_what_the_paper_costs():
 def test_a_spent_budget_is_a_normal_end(apis, small, tmp_path, budget, spent):
     learn(apis, tmp_path / "run", settings=[*small, "schedule.iterations=8"], budget=budget)
     assert sum(api.answered for api in apis) == spent
-    assert any(event["event"] == "Replayed" for event in events(tmp_path / "run"))
+    assert events_of(tmp_path / "run", "Replayed")
 
 
 def test_a_budget_per_api_binds_each(apis, small, tmp_path):
@@ -106,7 +97,7 @@ def test_learning_goes_on_by_replay_without_an_api_and_takes_it_up_again(apis, s
 
     learn(apis, tmp_path / "run", settings=[*small, "schedule.visits=3", "schedule.iterations=12"], on_event=watch)
     assert failed
-    kinds = [event["event"] for event in events(tmp_path / "run")]
+    kinds = [event["event"] for event in events_of(tmp_path / "run")]
     assert kinds.count("Visited") == 3
     assert kinds.count("Replayed") == 12 - 3
 
@@ -124,9 +115,9 @@ def test_every_component_can_be_switched_off(apis, small, tmp_path, switch):
     full = learn(apis, tmp_path / "full", settings=settings)
     less = learn(apis, tmp_path / "less", settings=[*settings, f"components.{switch}=false"])
     assert not same(full, less)
-    kinds = [event["event"] for event in events(tmp_path / "less")]
+    kinds = [event["event"] for event in events_of(tmp_path / "less")]
     assert ("Replayed" in kinds) == (switch != "replay")
-    visits = [event for event in events(tmp_path / "less") if event["event"] == "Visited"]
+    visits = events_of(tmp_path / "less", "Visited")
     assert all((event["outer_loss"] is None) == (switch == "distil") for event in visits)
 
 
@@ -136,7 +127,7 @@ def test_apis_may_have_other_ways_than_the_meta_model(small, tmp_path):
     apis = [colour_api("three", 3), colour_api("five", 5, seed=4)]
     init = learn(apis, tmp_path / "run", settings=[*small, "net.way=3", "schedule.visits=2", "schedule.iterations=3"])
     assert init.net.way == 3
-    assert {event["api"] for event in events(tmp_path / "run") if event["event"] == "Visited"} == {"three", "five"}
+    assert {event["api"] for event in events_of(tmp_path / "run", "Visited")} == {"three", "five"}
 
 
 def test_the_length_follows_from_the_budget(apis):
@@ -151,7 +142,7 @@ def test_the_length_follows_from_the_budget(apis):
 def test_the_released_schedule_visits_when_replay_stops_improving(apis, small, tmp_path):
     settings = [*small, "schedule.plateau=2", "schedule.iterations=10"]
     learn(apis, tmp_path / "run", settings=settings)
-    log = [event for event in events(tmp_path / "run") if event["event"] in ("Visited", "Replayed")]
+    log = events_of(tmp_path / "run", "Visited", "Replayed")
     best, since, due = 0.0, 0, True
     for event in log:  # the rule, told independently of the code
         assert (event["event"] == "Visited") == due

@@ -28,12 +28,9 @@ from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import derive_seed, stream
+from outcomes import events_of, same
 
 SMALL = ["queries=300", "net.width=8", "distil.steps=60", "distil.batch=64"]
-
-
-def same(a, b):
-    return all(torch.equal(a.params[name], b.params[name]) for name in a.params)
 
 
 def test_few_apis_are_asked_the_same_images_once_each(apis, tmp_path):
@@ -151,7 +148,7 @@ def test_a_checkpoint_of_other_answers_is_not_gone_on_with(apis, tmp_path, monke
 
 def test_a_run_keeps_what_a_report_shows(apis, tmp_path):
     learn(apis, tmp_path / "run", settings=SMALL)
-    told = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    told = events_of(tmp_path / "run")
     assert [(e["api"], e["classes"]) for e in told if e["event"] == "ApiJoined"] == [
         (f"api-{i}", ["class 0", "class 1", "class 2"]) for i in range(2)
     ]

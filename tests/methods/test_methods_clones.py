@@ -7,6 +7,7 @@ from colour_apis import Flaky, colour_api
 from dfml.errors import ConfigError, Unreachable
 from dfml.events import Step
 from dfml.learning import learn
+from outcomes import same
 
 GAME = ["rounds=4", "batch=8", "clone_steps=3", "directions=2", "filters=4", "latent=8", "replay_steps=2"]
 SMALL = ["net.width=4", *(f"extraction.{setting}" for setting in GAME)]
@@ -16,10 +17,6 @@ PRICE = {"dfme": 4 * 8 * (1 + 2 + 3), "maze": 4 * 8 * (1 + 2 + 2)}
 
 def learned(apis, out, method, *more, **kwargs):
     return learn(apis, out, method=method, settings=[*SMALL, *more], **kwargs)
-
-
-def same(a, b):
-    return all(torch.equal(a.params[name], b.params[name]) for name in a.params)
 
 
 @pytest.mark.parametrize("method", PRICE)

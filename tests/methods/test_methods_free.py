@@ -1,9 +1,6 @@
 """FREE: a generator that learns to be adapted, theta that follows its APIs, and runs that go on where they ended."""
 
-import json
-
 import pytest
-import torch
 from colour_apis import colour_api
 from open_apis import open_api
 
@@ -11,6 +8,7 @@ from dfml.errors import ConfigError
 from dfml.events import Replayed
 from dfml.learning import learn
 from dfml.nets import NetSpec
+from outcomes import events_of, same
 
 SMALL = [
     "net.width=4",
@@ -29,28 +27,14 @@ SMALL = [
 ]
 
 
-@pytest.fixture(scope="module")
-def opened():
-    return [open_api(f"api-{i}", seed=i, steps=40) for i in range(2)]
-
-
 def learned(apis, out, *more, **kwargs):
     return learn(apis, out, method="free", settings=[*SMALL, *more], **kwargs)
-
-
-def events(run, kind):
-    lines = (json.loads(line) for line in (run / "events.jsonl").read_text().splitlines())
-    return [event for event in lines if event["event"] == kind]
-
-
-def same(a, b):
-    return all(torch.equal(a.params[name], b.params[name]) for name in a.params)
 
 
 def test_the_meta_generator_learns_to_reach_more_in_as_few_steps(opened, tmp_path):
     few = ["generator.steps=3", "generator.lr=0.003", "generator.filters=8", "generator.boundary=0.0", "apis=1"]
     init = learned(opened[:1], tmp_path / "run", "rounds=40", "warmup=35", *few)
-    reached = [event["support_reached"] for event in events(tmp_path / "run", "Visited")][:35]
+    reached = [event["support_reached"] for event in events_of(tmp_path / "run", "Visited")][:35]
     assert sum(reached[-10:]) > sum(reached[:10]) + 0.5
     assert init.provenance["queries"] == 0
     assert init.statistics

@@ -1,7 +1,5 @@
 """Learning with pictures of one's own: who sees them, and who says so."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -14,6 +12,7 @@ from dfml.initialisation import Initialisation
 from dfml.learning import learn
 from dfml.methods import METHODS
 from dfml.runs import read_config
+from outcomes import events_of
 
 SMALL = ["queries=120", "net.width=8", "distil.steps=20", "distil.batch=32"]
 
@@ -120,8 +119,7 @@ def test_the_estimate_comes_before_the_first_query(pictures, tmp_path):
     told = []
     learn([api], tmp_path / "run", settings=SMALL, on_event=lambda e: told.append((type(e).__name__, len(api.seen))))
     assert ("Planned", 0) in told
-    kept = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
-    (planned,) = (event for event in kept if event["event"] == "Planned")
+    (planned,) = events_of(tmp_path / "run", "Planned")
     assert (planned["queries"], planned["usd"]) == (120, None)
     folder = sum(file.stat().st_size for file in (tmp_path / "run").rglob("*") if file.is_file())
     assert planned["disk"] / 10 < folder < planned["disk"] * 10

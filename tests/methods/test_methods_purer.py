@@ -1,16 +1,14 @@
 """PURER: images that their APIs know, tasks that become harder, and runs that go on where they ended."""
 
-import json
-
 import pytest
 import torch
 from colour_apis import colour_api
-from open_apis import open_api
 
 from dfml.errors import ConfigError
 from dfml.events import Replayed
 from dfml.learning import learn
 from dfml.meta.state import LearnerState
+from outcomes import events_of
 
 SMALL = [
     "net.width=4",
@@ -23,22 +21,12 @@ SMALL = [
 ]
 
 
-@pytest.fixture(scope="module")
-def opened():
-    return [open_api(f"api-{i}", seed=i, steps=40) for i in range(2)]
-
-
 def learned(apis, out, *more, **kwargs):
     return learn(apis, out, method="purer", settings=[*SMALL, *more], **kwargs)
 
 
 def data(run):
     return LearnerState.load(run / "checkpoint.safetensors").params["data"]
-
-
-def log(run):
-    lines = (json.loads(line) for line in (run / "events.jsonl").read_text().splitlines())
-    return [event for event in lines if event["event"] == "Replayed"]
 
 
 def test_the_images_become_what_their_api_calls_them_and_nothing_is_asked(opened, tmp_path):
@@ -59,7 +47,7 @@ def test_a_harder_step_raises_the_loss_of_the_tasks(opened, tmp_path):
     still = ["replay.outer_lr=0.0", "iterations=12", "curriculum.patience=1", "data.loss.statistics=0.0"]
     for name, weight in (("easy", 0), ("hard", 1000)):
         learned(opened, tmp_path / name, *still, f"curriculum.weight={weight}")
-    easy, hard = ([event["loss"] for event in log(tmp_path / name)] for name in ("easy", "hard"))
+    easy, hard = ([event["loss"] for event in events_of(tmp_path / name, "Replayed")] for name in ("easy", "hard"))
     assert sum(hard[-4:]) > 1.02 * sum(easy[-4:])
 
 
@@ -75,7 +63,7 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(opened, tmp_path, stop_
         learned(opened, tmp_path / "run", "curriculum.patience=1", on_event=stop)
     resumed = learned(opened, tmp_path / "run", "curriculum.patience=1", resume=True)
     assert all(torch.equal(whole.params[name], resumed.params[name]) for name in whole.params)
-    assert log(tmp_path / "run")[-1]["iteration"] == 5
+    assert events_of(tmp_path / "run", "Replayed")[-1]["iteration"] == 5
 
 
 def test_what_cannot_work_is_refused(opened, tmp_path):

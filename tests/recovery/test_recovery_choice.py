@@ -7,7 +7,7 @@ import torch
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.local.function import FunctionApi
 from dfml.errors import ConfigError
-from dfml.recovery.choice import choose, recover
+from dfml.recovery.choice import recover
 from dfml.recovery.inversion import RecoveryConfig
 from dfml.rng import stream
 
@@ -48,8 +48,8 @@ def test_with_a_student_it_prefers_what_the_student_gets_wrong():
         light = 40 * (x.mean((1, 2, 3)) - 0.6)
         return torch.stack([-light, light], 1)
 
-    plain = choose(Brightness(), CONFIG, rng=stream(0), size=16)
-    near = choose(
+    plain = recover(Brightness(), CONFIG, rng=stream(0), size=16)
+    near = recover(
         Brightness(), RecoveryConfig(**{**vars(CONFIG), "boundary": 5.0}), rng=stream(0), size=16, student=student
     )
     distance = lambda chosen: (chosen.images[10:].mean((1, 2, 3)) - 0.55).abs().mean()  # noqa: E731
@@ -58,4 +58,4 @@ def test_with_a_student_it_prefers_what_the_student_gets_wrong():
 
 def test_a_pool_that_is_too_small_is_refused():
     with pytest.raises(ConfigError, match="a pool of 5 images cannot give 10"):
-        choose(Brightness(), RecoveryConfig(strategy="pool", pool=5, images_per_class=10), rng=stream(0), size=16)
+        recover(Brightness(), RecoveryConfig(strategy="pool", pool=5, images_per_class=10), rng=stream(0), size=16)

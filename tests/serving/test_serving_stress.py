@@ -1,6 +1,5 @@
 """Learning through a server that fails one request in five loses nothing, pays nothing twice and changes no bit."""
 
-import json
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ from dfml.errors import Unreachable
 from dfml.events import ApiFailed, Step
 from dfml.methods.chorus import asking
 from dfml.runtime import cores
+from outcomes import events_of
 
 KILLING = Path(__file__).with_name("killing_remote.py")
 FAULTS = ("--fail-rate", "0.2", "--hang-ms", "20000", "--fail-seed", "1")
@@ -66,11 +66,6 @@ def same_bits(one: Path, other: Path) -> bool:
     return a.keys() == b.keys() and all(a[key].numpy().tobytes() == b[key].numpy().tobytes() for key in a)
 
 
-def failures(run: Path) -> list[dict[str, object]]:
-    lines = map(json.loads, (run / "events.jsonl").read_text().splitlines())
-    return [line for line in lines if line["event"] == "ApiFailed"]
-
-
 def stress(zoo: Path, folder: Path, *, protocol: str, method: str, settings: list[str]) -> None:
     groups = WAYS[protocol]
     if method == "bidf-mkd":  # its images are floats
@@ -80,7 +75,7 @@ def stress(zoo: Path, folder: Path, *, protocol: str, method: str, settings: lis
         manifest = write_remote(folder / "apis.toml", zoo, server.url, protocol=protocol, **groups)
         dfml.learn(manifest, folder / "remote", method=method, settings=settings, budget=100_000)
         told = server.stats()
-    assert not failures(folder / "remote"), "the identity holds unless an API was given up"
+    assert not events_of(folder / "remote", "ApiFailed"), "the identity holds unless an API was given up"
     assert counts(folder / "remote") == {name: api["answered"] for name, api in told["apis"].items()}
     assert sum(counts(folder / "remote").values()) == told["answered"] > 100
     assert spending(folder / "remote")["queries"] == spending(folder / "local")["queries"]
@@ -123,7 +118,7 @@ def test_dead_apis_delay_no_other(tiny_zoo, tmp_path):
         told = server.stats()
     assert order == ["answered", "given up", "given up"]
     assert asked == told["answered"] == told["apis"][alive]["answered"] == 64
-    assert {line["api"] for line in failures(tmp_path / "run")} == set(dead)
+    assert {line["api"] for line in events_of(tmp_path / "run", "ApiFailed")} == set(dead)
 
 
 def test_apis_that_hang_delay_no_other(serve, tmp_path):
@@ -159,7 +154,7 @@ def test_apis_that_hang_delay_no_other(serve, tmp_path):
     dfml.learn(tmp_path / "apis.toml", tmp_path / "run", settings=CHORUS, budget=1000, on_event=watch)
     assert len(in_time) >= len(hanging)
     assert all(in_time), "the API that answers had to wait for one that does not"
-    assert {line["api"] for line in failures(tmp_path / "run")} == set(hanging)
+    assert {line["api"] for line in events_of(tmp_path / "run", "ApiFailed")} == set(hanging)
 
 
 def test_a_server_that_dies_in_the_middle_takes_only_its_own_apis_along(tiny_zoo, tmp_path):
@@ -180,7 +175,7 @@ def test_a_server_that_dies_in_the_middle_takes_only_its_own_apis_along(tiny_zoo
         dfml.learn(manifest, tmp_path / "run", settings=CHORUS, budget=1000)
         killer.join()
         assert lasting.stats()["answered"] == counts(tmp_path / "run")[names[0]] == 64
-    assert {line["api"] for line in failures(tmp_path / "run")} == set(names[1:])
+    assert {line["api"] for line in events_of(tmp_path / "run", "ApiFailed")} == set(names[1:])
     spent = counts(tmp_path / "run")
     assert all(0 < spent[name] < 64 for name in names[1:]), "what was answered before is kept"
 

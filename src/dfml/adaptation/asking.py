@@ -1,7 +1,7 @@
 """APIs that are asked about a task's own images: first about the support set, then where a prediction is in doubt."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,16 +9,14 @@ import torch
 from torch import Tensor
 
 from dfml.adaptation.answer_features import (
-    Centre,
     api_weight,
-    batch_scale,
     class_cosines,
     class_sums,
     fused_logits,
-    measured_from_mean,
-    student_scale,
     worth_asking,
 )
+from dfml.adaptation.guess import Guess
+from dfml.adaptation.inputs import Pictures
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger import Metered
 from dfml.errors import ApiError
@@ -28,9 +26,6 @@ ROUNDS = 5
 """queries about one batch are spread over so many rounds, each chosen after learning from the answers before"""
 CALL_BYTES = 64 << 20
 """of float32 images in one call to an API"""
-
-Pictures = Callable[[Tensor], Tensor]
-"""rows (m,) of the images at hand -> these images, float (m, c, h, w) in [0, 1]"""
 
 
 @dataclass(frozen=True)
@@ -43,34 +38,6 @@ class Asking:
     """a query is sent only if it is worth more; see `worth_asking`"""
     learn: bool = True
     """answers about some images of a batch also help to judge its others"""
-
-
-@dataclass(frozen=True)
-class Guess:
-    """What the student says of n images by itself."""
-
-    logits: Tensor  # (n, W)
-    directions: Tensor | None = None  # (n, d), where it compares directions with class means
-    sums: Tensor | None = None  # (W, d) of the support set's directions
-    counts: Tensor | None = None  # (W,): how many images these are
-    centre: Centre = "nothing"
-
-    def in_company(self, shots: float) -> "Guess":
-        """The same about a batch of images that are judged together: what they have in common tells nothing."""
-        if self.directions is None or self.sums is None or self.counts is None or self.centre != "nothing":
-            return self
-        directions, sums = measured_from_mean(self.directions, self.sums, self.counts)
-        cosines = class_cosines(directions, sums)
-        return Guess(batch_scale(cosines, shots) * cosines, directions, sums, self.counts, "batch")
-
-    def after(self, belief: Tensor, asked: Tensor, shots: float) -> Tensor:
-        """Its logits (n, W) once the images `asked` (n,) have joined the classes they seem to belong to."""
-        if self.directions is None or self.sums is None:
-            return self.logits
-        more = float(asked.sum()) / self.logits.shape[1]
-        cosines = class_cosines(self.directions, self.sums, belief * asked.unsqueeze(1))
-        shots += more
-        return cosines * (batch_scale(cosines, shots) if self.centre == "batch" else student_scale(shots, self.centre))
 
 
 @dataclass

@@ -1,52 +1,33 @@
 """An initialisation, APIs or both, and a handful of labelled images -> a classifier, in scikit-learn's conventions."""
 
-import shutil
-import tempfile
-import weakref
-from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from dfml.adaptation.answer_features import Centre, class_cosines
-from dfml.adaptation.asking import (
-    Asking,
-    Guess,
-    Outcome,
-    Pictures,
-    SupportAnswers,
-    answer,
-    most_queries,
-    queries_to_fit,
-)
-from dfml.adaptation.connecting import connect, copy_ledgers
-from dfml.adaptation.estimator import Estimator
+from dfml.adaptation.asking import Asking, Outcome, SupportAnswers, answer, most_queries, queries_to_fit
+from dfml.adaptation.connecting import connect, copy_ledgers, passing_folder, refuse_changed
+from dfml.adaptation.fitted import Fitted
 from dfml.adaptation.heads import HEADS, Head
+from dfml.adaptation.inputs import as_floats, as_tensor, pictures_of, support_set
 from dfml.adaptation.saved import SavedClassifier
-from dfml.adaptation.student import SUPPORT_WEIGHT, FrozenClassifier, adapt_student, as_floats, as_tensor
+from dfml.adaptation.student import SUPPORT_WEIGHT, FrozenClassifier, adapt_student
 from dfml.apis.blackbox import BlackBox, fit_to, release
 from dfml.apis.ledger import Metered
 from dfml.apis.manifest import read_manifest
-from dfml.cards import classifier_card, write_card
 from dfml.errors import ConfigError, nearest
 from dfml.hardware import find_hardware
-from dfml.initialisation import Initialisation, caveat
-from dfml.nets import NetSpec
-from dfml.nets.export import export_onnx
-from dfml.nets.functional import MEAN, STD, normalise
-from dfml.notebook import facts_table
+from dfml.initialisation import Initialisation
 
 AUTO_WORTH = 0.4
 """`ask="auto"` sends a query where it is worth more than this; see `answer_features.worth_asking`"""
 _NOT_SAVED = ("initialisation", "device", "apis", "folder", "budget")
 
 
-class FewShotClassifier(Estimator):
+class FewShotClassifier(Fitted):
     """A classifier for new classes from a few images each.
 
     `fit(images, labels)` takes images (n, c, h, w) or (n, h, w, c), uint8 or float in [0, 1], of any size, and labels
@@ -98,21 +79,10 @@ class FewShotClassifier(Estimator):
             raise ConfigError(f"unknown head {self.head!r}; {nearest(self.head, HEADS)}")
         if self.initialisation is None and self.apis is None:
             raise ConfigError("FewShotClassifier needs an initialisation (one, or the path of a run folder) or APIs")
-        self.classes_, indices = np.unique(np.asarray(labels), return_inverse=True)
-        way = len(self.classes_)
-        if way < 2:
-            raise ConfigError(f"a classifier needs at least 2 classes, got only {self.classes_.tolist()}; add another")
-        x, y = as_tensor(images), torch.from_numpy(indices)
-        if len(x) != len(y):
-            raise ConfigError(f"got {len(x)} images but {len(y)} labels; pass one label an image")
-        self._student: FrozenClassifier | None = None
-        self._support: SupportAnswers | None = None
-        self._metered: list[Metered] | None = None
-        self._provenance: dict[str, Any] | None = None
-        self.failures_: dict[str, str] = {}
-        """APIs that could not be asked about the support set, and why"""
+        self.classes_, x, y = support_set(images, labels)
+        self._student = self._provenance = self._support = self._support_set = self._metered = None
+        self.failures_ = {}
         shapes = list[tuple[int, int, int]]()
-        self._support_set: tuple[Tensor, Tensor] | None = None
         if self.initialisation is not None:
             init = self._loaded()
             shape = (init.net.channels, init.net.size, init.net.size)
@@ -122,9 +92,9 @@ class FewShotClassifier(Estimator):
             if self.apis is not None:  # `with_student` needs it later
                 self._support_set = small.mul(255).round().to(torch.uint8), y
         if self.apis is not None:
-            self._metered = self._connect(self.apis)
+            self._metered = self._connect()
             shapes += [api.spec.image for api in self._metered]
-            self._support, self.failures_ = SupportAnswers.ask(self._metered, _rows_of(x), y, way)
+            self._support, self.failures_ = SupportAnswers.ask(self._metered, pictures_of(x), y, len(self.classes_))
             if self._student is None and not bool((self._support.weights > 0).any()):
                 reason = next(iter(self.failures_.values()), "their answers to these images are all alike")
                 raise ConfigError(f"no API can tell these classes apart ({reason}); add a run, images or other APIs")
@@ -165,30 +135,8 @@ class FewShotClassifier(Estimator):
             apis = 0 if self._support is None else len(self._support.names)
             return Outcome(guess.logits.softmax(1), torch.zeros(len(x), apis, dtype=torch.bool))
         if self._metered is None:
-            self._metered = self._connect(self.apis, self._support)
-        return answer(self._metered, self._support, _rows_of(x), guess, asking)
-
-    def leave_one_out(self) -> np.ndarray[Any, Any]:
-        """Probabilities (n, way) for the n images of `fit`, each compared with class means that it is no part of.
-
-        BatchNorm statistics stay those of all n. An image that is alone in its class leaves nothing to compare with.
-        """
-        directions, labels = self._examples()
-        way = len(self.classes_)
-        member = F.one_hot(labels, way).to(directions.dtype)
-        cosines = class_cosines(directions, directions.new_zeros(way, directions.shape[1]), member)
-        probabilities: Tensor = (self._offline().scale * cosines).softmax(1)
-        return probabilities.cpu().numpy()
-
-    def nearest(self, images: Any, count: int = 2) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The `count` images of `fit` that look most alike to the student: their places (m, count) and cosines."""
-        directions, _ = self._examples()
-        student = self._offline()
-        with torch.inference_mode():
-            found = [student.directions(part) @ directions.T for part in _inputs(student, as_tensor(images))]
-        cosines = torch.cat(found) if found else directions.new_zeros(0, len(directions))
-        best = cosines.topk(min(count, len(directions)), dim=1)
-        return best.indices.cpu().numpy(), best.values.cpu().numpy()
+            self._metered = self._connect(self._support)
+        return answer(self._metered, self._support, pictures_of(x), guess, asking)
 
     def asking(self, images: int) -> Asking:
         """What `ask` means for a batch of so many images."""
@@ -219,38 +167,6 @@ class FewShotClassifier(Estimator):
             release(api)
             api.ledger.close()
 
-    @property
-    def api_weights_(self) -> dict[str, float]:
-        """How much each API tells about the classes; 0 where it tells nothing or could not be asked."""
-        self._check_fitted()
-        if self._support is None:
-            return {}
-        return dict(zip(self._support.names, self._support.weights.tolist(), strict=True))
-
-    @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """(channels, height, width) at which images lose nothing that the student or an API could see."""
-        self._check_fitted()
-        return self._shape
-
-    @property
-    def input_spec(self) -> NetSpec:
-        """The size and channels that the student's images are brought to."""
-        return self._offline().spec
-
-    def _repr_html_(self) -> str:
-        """How it looks in a notebook."""
-        if not self.__sklearn_is_fitted__():
-            return facts_table("FewShotClassifier", {"state": "not fitted yet"})
-        names = [str(name) for name in self.classes_]
-        facts = {
-            "classes": f"{len(names):,}: {', '.join(names)}",
-            "network": "none: its APIs are all there is" if self._student is None else self._student.spec.arch,
-            "taught": caveat(self._provenance or {}) or ("data-free" if self._provenance else "not on file"),
-            "asks": f"{len(self.api_weights_):,} APIs, ask={self.ask!r}" if self.api_weights_ else "nobody",
-        }
-        return facts_table("FewShotClassifier", facts)
-
     def save(self, folder: str | Path) -> Path | None:
         """Write `classifier.safetensors` and, where there is a student and the package onnx, `model.onnx`: its path.
 
@@ -264,7 +180,7 @@ class FewShotClassifier(Estimator):
             copy_ledgers(self._metered, folder)
         if self._support_set is not None:
             self._loaded().save(folder / "init.safetensors")
-        SavedClassifier(
+        return SavedClassifier(
             classes=self.classes_.tolist(),
             settings={name: value for name, value in self.get_params().items() if name not in _NOT_SAVED},
             shape=self._shape,
@@ -274,26 +190,6 @@ class FewShotClassifier(Estimator):
             provenance=self._provenance,
             support_set=self._support_set,
         ).write(folder)
-        asks = () if self._support is None else self._support.names
-        write_card(folder, classifier_card(self.classes_.tolist(), self._provenance, asks=asks))
-        if self._student is None or find_spec("onnx") is None:
-            return None
-        self.export_onnx(folder / "model.onnx")
-        return folder / "model.onnx"
-
-    def export_onnx(self, path: str | Path) -> None:
-        """The student alone: one float32 input (n, c, h, w) in [0, 1], one output of probabilities."""
-        student = self._offline()
-        spec = student.spec
-        export_onnx(
-            student,
-            path,
-            name="classifier",
-            classes=tuple(map(str, self.classes_)),
-            image=(spec.channels, spec.size, spec.size),
-            mean=[MEAN] * spec.channels,
-            std=[STD] * spec.channels,
-        )
 
     @classmethod
     def load(
@@ -340,65 +236,12 @@ class FewShotClassifier(Estimator):
         assert self.initialisation is not None
         return Initialisation.load(self.initialisation)
 
-    def _connect(
-        self, apis: str | Path | Sequence[BlackBox] | None, support: SupportAnswers | None = None
-    ) -> list[Metered]:
+    def _connect(self, support: SupportAnswers | None = None) -> list[Metered]:
         """The APIs behind ledgers in `folder`, or in one that vanishes with this object; those of `support` only."""
-        if apis is None:
+        if self.apis is None:
             raise ConfigError("this classifier was fitted with APIs that are not on file; pass them as apis, or ask=0")
-        if self.folder is None:
-            place = Path(tempfile.mkdtemp(prefix="dfml-"))
-            weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
-        else:
-            place = Path(self.folder)
-        metered = connect(apis, place, budget=self.budget, only=None if support is None else support.names)
-        for api, sums in zip(metered, () if support is None else support.sums, strict=support is not None):
-            if sums.shape[1] != api.spec.way:
-                raise ConfigError(
-                    f"{api.spec.name} had {sums.shape[1]} classes when this classifier was made and has {api.spec.way} "
-                    "now; adapt it anew"
-                )
+        folder = passing_folder(self) if self.folder is None else Path(self.folder)
+        metered = connect(self.apis, folder, budget=self.budget, only=None if support is None else support.names)
+        if support is not None:
+            refuse_changed(metered, support)
         return metered
-
-    def _guess(self, x: Tensor) -> Guess:
-        """What the student says of images as they were given; without one, that it has no idea."""
-        if self._student is None:
-            return Guess(torch.zeros(len(x), len(self.classes_)))
-        student, logits, directions = self._student, list[Tensor](), list[Tensor]()
-        with torch.inference_mode():
-            for inputs in _inputs(student, x):
-                logits.append(student(inputs).cpu())
-                if student.sums is not None and self._support is not None:
-                    directions.append(student.directions(inputs).cpu())
-        told = torch.cat(logits) if logits else torch.zeros(0, len(self.classes_))
-        if not directions or student.sums is None:
-            return Guess(told)
-        counts = None if self._support_set is None else torch.bincount(self._support_set[1], minlength=len(told.T))
-        centre: Centre = "nothing" if student.expected is None else "learning"
-        return Guess(told, torch.cat(directions), student.sums.cpu(), counts, centre)
-
-    def _examples(self) -> tuple[Tensor, Tensor]:
-        examples = self._offline().examples
-        if examples is None:
-            raise ConfigError(
-                "only a classifier that compares, and was fitted by this process, knows its examples; fit one with the "
-                "head prototype or answers"
-            )
-        return examples
-
-    def _offline(self) -> FrozenClassifier:
-        self._check_fitted()
-        if self._student is None:
-            raise ConfigError("this classifier is its APIs alone and has no network of its own; adapt a run as well")
-        return self._student
-
-
-def _inputs(student: FrozenClassifier, x: Tensor) -> Iterator[Tensor]:
-    """Images as they were given, as the student takes them, some at a time."""
-    shape = (student.spec.channels, student.spec.size, student.spec.size)
-    for part in x.split(256):
-        yield normalise(fit_to(as_floats(part), shape)).to(student.device)
-
-
-def _rows_of(x: Tensor) -> Pictures:
-    return lambda rows: as_floats(x[rows])

@@ -1,9 +1,12 @@
 """The APIs of a live classifier, each behind its ledger."""
 
 import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from dfml.adaptation.asking import SupportAnswers
 from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.apis.ledger import Budget, Ledger, Metered, ledger_path
 from dfml.apis.loading import load_apis
@@ -32,6 +35,16 @@ def connect(
     return [api if isinstance(api, Metered) else _metered(api, folder, shared) for api in boxes]
 
 
+def refuse_changed(apis: Sequence[Metered], support: SupportAnswers) -> None:
+    """What was said about the support set means nothing to an API that has other classes by now."""
+    for api, sums in zip(apis, support.sums, strict=True):
+        if sums.shape[1] != api.spec.way:
+            raise ConfigError(
+                f"{api.spec.name} had {sums.shape[1]} classes when this classifier was made and has {api.spec.way} "
+                "now; adapt it anew"
+            )
+
+
 def refuse_unbounded(specs: Sequence[ApiSpec], budget: int | None) -> None:
     """Remote or priced APIs may be asked only within a limit."""
     unbounded = [spec.name for spec in specs if spec.terms.costs and spec.terms.budget is None]
@@ -39,6 +52,13 @@ def refuse_unbounded(specs: Sequence[ApiSpec], budget: int | None) -> None:
         raise ConfigError(
             f"{unbounded[0]} is remote or priced and has no budget; say how many queries may be sent with --budget"
         )
+
+
+def passing_folder(owner: object) -> Path:
+    """A folder for ledgers that vanishes with its owner."""
+    folder = Path(tempfile.mkdtemp(prefix="dfml-"))
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def copy_ledgers(apis: Sequence[Metered], folder: Path) -> None:

@@ -1,6 +1,8 @@
-"""A fitted classifier as one file."""
+"""A fitted classifier as one file, with a model card and, for those without dfml, its student as ONNX."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -8,9 +10,12 @@ from torch import Tensor
 
 from dfml.adaptation.asking import SupportAnswers
 from dfml.adaptation.student import FrozenClassifier
+from dfml.cards import classifier_card, write_card
 from dfml.files import load_tensors, save_tensors
 from dfml.nets import NetSpec
 from dfml.nets.expected_answers import ExpectedAnswers
+from dfml.nets.export import export_onnx
+from dfml.nets.functional import MEAN, STD
 
 KIND, VERSION = "classifier", 3
 FILE = "classifier.safetensors"
@@ -34,7 +39,17 @@ class SavedClassifier:
     support_set: tuple[Tensor, Tensor] | None
     """uint8 images (n, c, s, s) at the student's size, and labels (n,)"""
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path) -> Path | None:
+        """The file, a model card and, where there is a student and the package onnx, `model.onnx`: its path."""
+        self._write_file(folder / FILE)
+        asks = () if self.support is None else self.support.names
+        write_card(folder, classifier_card(self.classes, self.provenance, asks=asks))
+        if self.student is None or find_spec("onnx") is None:
+            return None
+        export_student(self.student, self.classes, folder / "model.onnx")
+        return folder / "model.onnx"
+
+    def _write_file(self, path: Path) -> None:
         tensors: dict[str, Tensor] = {}
         about: dict[str, Any] = {"classes": self.classes, "settings": self.settings, "shape": list(self.shape)}
         if self.provenance is not None:
@@ -50,7 +65,7 @@ class SavedClassifier:
             tensors["apis.weights"] = self.support.weights
         if self.support_set is not None:
             tensors["support.images"], tensors["support.labels"] = self.support_set
-        save_tensors(folder / FILE, tensors, kind=KIND, version=VERSION, about=about)
+        save_tensors(path, tensors, kind=KIND, version=VERSION, about=about)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -73,6 +88,20 @@ class SavedClassifier:
             provenance=about.get("provenance"),
             support_set=kept,
         )
+
+
+def export_student(student: FrozenClassifier, classes: Sequence[Any], path: str | Path) -> None:
+    """One float32 input (n, c, h, w) in [0, 1], one output of probabilities."""
+    spec = student.spec
+    export_onnx(
+        student,
+        path,
+        name="classifier",
+        classes=tuple(map(str, classes)),
+        image=(spec.channels, spec.size, spec.size),
+        mean=[MEAN] * spec.channels,
+        std=[STD] * spec.channels,
+    )
 
 
 def _student_from(spec: NetSpec, tensors: dict[str, Tensor]) -> FrozenClassifier:

@@ -1,14 +1,15 @@
 """The offline half of a classifier: the learned network, adapted to a support set and frozen."""
 
-from typing import Any
+from collections.abc import Iterator
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dfml.adaptation.answer_features import class_sums, student_scale
+from dfml.adaptation.answer_features import class_cosines, class_sums, student_scale
 from dfml.adaptation.heads import Head, best_head, check_expected, class_directions, fine_tune, prototype_layer
+from dfml.adaptation.inputs import as_floats
+from dfml.apis.blackbox import fit_to
 from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.nets import Classifier, NetSpec
@@ -73,6 +74,36 @@ class FrozenClassifier(nn.Module):
         features = self.net.features(self._laid_out(x))
         return F.normalize(features if self.expected is None else self.expected(features), dim=1)
 
+    def inputs(self, x: Tensor) -> Iterator[Tensor]:
+        """Images of any size, uint8 or float in [0, 1], as it takes them, some at a time."""
+        shape = (self.spec.channels, self.spec.size, self.spec.size)
+        for part in x.split(256):
+            yield normalise(fit_to(as_floats(part), shape)).to(self.device)
+
+    def leave_one_out(self) -> Tensor:
+        """Probabilities (n, way) for the support set, each image compared with class means that it is no part of."""
+        directions, labels = self._examples()
+        member = F.one_hot(labels, self.spec.way).to(directions.dtype)
+        cosines = class_cosines(directions, directions.new_zeros(self.spec.way, directions.shape[1]), member)
+        return (self.scale * cosines).softmax(1)
+
+    def nearest(self, x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """The `count` images of the support set most alike to each of x: their places (m, count) and cosines."""
+        directions, _ = self._examples()
+        with torch.inference_mode():
+            found = [self.directions(part) @ directions.T for part in self.inputs(x)]
+        cosines = torch.cat(found) if found else directions.new_zeros(0, len(directions))
+        best = cosines.topk(min(count, len(directions)), dim=1)
+        return best.indices, best.values
+
+    def _examples(self) -> tuple[Tensor, Tensor]:
+        if self.examples is None:
+            raise ConfigError(
+                "only a classifier that compares, and was fitted by this process, knows its examples; fit one with the "
+                "head prototype or answers"
+            )
+        return self.examples
+
     def _laid_out(self, x: Tensor) -> Tensor:
         """In the order of memory that is fastest."""
         return x.contiguous(memory_format=self.spec.memory_format)
@@ -118,20 +149,3 @@ def adapt_student(
             adapted.towards, adapted.centre = class_directions(*adapted.examples, way)
         adapted.scale.fill_(student_scale(len(y) / way, "nothing" if expected is None else "learning"))
     return adapted
-
-
-def as_tensor(images: Any) -> Tensor:
-    """Images (n, c, h, w) or (n, h, w, c), uint8 or float in [0, 1], as a tensor (n, c, h, w) of the same values."""
-    x = images if isinstance(images, Tensor) else torch.from_numpy(np.ascontiguousarray(images))
-    if x.dim() != 4:
-        raise ConfigError(f"expected images (n, c, h, w) or (n, h, w, c), got shape {tuple(x.shape)}")
-    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
-        x = x.permute(0, 3, 1, 2)
-    if x.dtype != torch.uint8 and not bool(((x >= 0) & (x <= 1)).all()):
-        raise ConfigError("images must be uint8, or float in [0, 1]; divide by 255 or clip them first")
-    return x
-
-
-def as_floats(x: Tensor) -> Tensor:
-    """What `as_tensor` gave, in [0, 1]."""
-    return x.float() / 255 if x.dtype == torch.uint8 else x.float()

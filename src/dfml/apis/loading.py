@@ -12,12 +12,13 @@ from safetensors.torch import load_file
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.apis.degrade import WithoutBackground
+from dfml.apis.entry import REMOTE
 from dfml.apis.local.exported import ExportedApi
 from dfml.apis.local.function import FunctionApi, find_function
 from dfml.apis.local.module import ModuleApi
 from dfml.apis.local.onnx import OnnxApi
 from dfml.apis.local.tflite import TfliteApi
-from dfml.apis.manifest import REMOTE, ApiEntry, read_manifest
+from dfml.apis.manifest import ApiEntry, read_manifest
 from dfml.apis.pixels import InputConfig, arranged
 from dfml.apis.remote.secrets import Redactor, Secret, expand, references
 from dfml.apis.scores import OutputConfig

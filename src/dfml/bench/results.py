@@ -79,10 +79,15 @@ class Results:
 
 def write_table(folder: Path, content: Mapping[str, Any]) -> None:
     """A table's content, in a file named by what it is."""
-    name = f"{content['scale']}-{content['dataset']}-{content['table'].replace(':', '-')}"
-    path = folder / "tables" / f"{name}.json"
+    path = table_path(folder, content)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def table_path(folder: Path, content: Mapping[str, Any]) -> Path:
+    """Where a table is kept in a folder of results."""
+    name = f"{content['scale']}-{content['dataset']}-{content['table'].replace(':', '-')}"
+    return folder / "tables" / f"{name}.json"
 
 
 def code_version() -> str:

@@ -11,21 +11,34 @@ if TYPE_CHECKING:
     from dfml.bench.tables import Table
     from dfml.engine.choice import Engine
 
+RESULTS = Path("bench-results")
+"""not `results`, which projects have already: this one, too, keeps what it commits there"""
+
 
 def add(verbs: Any) -> None:
     bench = verbs.add_parser("bench", help="run a table or figure of the paper, or show the results")
     bench.add_argument(
         "table", metavar="TABLE|real|show", help="tab:ss, tab:ablation, fig:apinum, queries, ..., real, or show"
     )
-    bench.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help="show: the folder of results")
+    bench.add_argument(
+        "results", nargs="?", type=Path, metavar="RESULTS", help=f"show: the folder of results (default: {RESULTS})"
+    )
     bench.add_argument("--scale", default="smoke", choices=("smoke", "laptop", "workstation", "paper"))
     bench.add_argument("--dataset", help="glyphs, cifar-fs, mini-imagenet or cub (default: the scale's)")
     bench.add_argument("--data", type=Path, metavar="DIR", help="where the data set lies; for tab:mh all three")
     bench.add_argument("--seeds", type=int, help="seeds of every row (default: the scale's)")
     bench.add_argument("--rows", nargs="+", default=[], metavar="ROW", help="only these rows")
-    bench.add_argument("--out", type=Path, metavar="DIR", help="where results go; with show: LaTeX and figures")
+    bench.add_argument(
+        "--out", type=Path, metavar="DIR", help=f"where results go (default: {RESULTS}); with show: LaTeX and figures"
+    )
     bench.add_argument("--zoos", type=Path, nargs="+", default=[], metavar="DIR", help="zoos to use where they fit")
-    bench.add_argument("--work", type=Path, default=Path("bench-work"), metavar="DIR", help="for new zoos and runs")
+    bench.add_argument(
+        "--work",
+        type=Path,
+        default=Path("bench-work"),
+        metavar="DIR",
+        help="for new zoos and runs (default: %(default)s)",
+    )
     bench.add_argument("--workers", type=int, help="cells at once (default: one a core)")
     real = bench.add_argument_group("real: what real APIs know of new classes, and what a student heard of it")
     real.add_argument("--apis", type=Path, metavar="MANIFEST", help="the APIs, as for dfml learn")
@@ -46,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from dfml.errors import ConfigError
 
     if args.table == "show":
-        return show(args.results or Path("results"), args.out)
+        return show(args.results or RESULTS, args.out)
     if args.results is not None:
         raise ConfigError(f"dfml bench {args.table} takes no folder besides --out; did you mean `dfml bench show`?")
     if args.table == "real":
@@ -62,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     scale, hardware = SCALES[args.scale], chosen_hardware(args)
     table = make_table(args.table, scale, dataset=args.dataset, seeds=args.seeds, rows=args.rows)
     open_parts(table.dataset, "test", args.data)  # complain before anything is computed
-    results = Results((args.out or Path("results")).absolute())  # workers may have another working folder
+    results = Results((args.out or RESULTS).absolute())  # workers may have another working folder
     work, data = args.work.absolute(), args.data.absolute() if args.data else None
     zoos = Zoos(work / "zoos", [zoos.absolute() for zoos in args.zoos])
     place = Place(results, work / "runs", zoos, data, hardware)
@@ -77,7 +90,8 @@ def run(args: argparse.Namespace) -> int:
 def run_real_table(args: argparse.Namespace) -> int:
     """Real APIs on the tasks of one data set."""
     from dfml.apis.loading import load_apis
-    from dfml.bench.real import RealTable, TaskDone, run_real
+    from dfml.bench.real import TaskDone, run_real
+    from dfml.bench.real_rows import RealTable
     from dfml.cli.progress import progress_bars
     from dfml.config import from_mapping
     from dfml.errors import ConfigError
@@ -88,7 +102,7 @@ def run_real_table(args: argparse.Namespace) -> int:
     told = {"dataset": args.dataset or "glyphs", "shots": sorted(set(args.shot))}
     told |= {name: getattr(args, name) for name in ("part", "way", "tasks", "seed")}
     table = from_mapping(RealTable, told, where="dfml bench real")
-    apis, folder = load_apis(args.apis, only=args.only), args.out or Path("results")
+    apis, folder = load_apis(args.apis, only=args.only), args.out or RESULTS
     with progress_bars() as bars:
         overall = bars.add_task("real", total=None)
 

@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
 from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
 from dfml.methods.budgets import refuse_less, within_budgets
 from dfml.methods.footprint import CALL, LOADED, Footprint, activation_bytes, image_bytes, ledger_bytes
 from dfml.methods.meta_model import MetaModelConfig
-from dfml.methods.single_level import a_few, statistics, with_head
+from dfml.methods.students import mean_student, with_head
 from dfml.methods.turns import turns
-from dfml.nets.functional import Net, average, head_for
+from dfml.nets.functional import Net, head_for
 from dfml.recovery.extraction import Extraction, ExtractionConfig, extract
 from dfml.recovery.inversion import OnStep
 from dfml.rng import stream
@@ -71,8 +69,7 @@ def run_clones(config: ClonesConfig, place: Workplace, *, method: str) -> Initia
         rng = stream(place.seed, "visit", iteration, "extraction")
         return extract(box, fitted, begun, config.extraction, rng=rng, on_round=on_step)
 
-    clones, images = [], []
-    for turn in turns(
+    extractions = turns(
         place,
         clone,
         method=method,
@@ -80,8 +77,6 @@ def run_clones(config: ClonesConfig, place: Workplace, *, method: str) -> Initia
         steps=config.extraction.rounds,
         what="clone",
         stage="cloning",
-    ):
-        clones.append(with_head(turn.outcome.clone, start))
-        images.append(a_few(turn.outcome.images))
-    params = average(clones)
-    return Initialisation(params, net.spec, statistics(net, params, torch.cat(images)))
+    )
+    made = (turn.outcome for turn in extractions)
+    return mean_student(net, ((with_head(one.clone, start), one.images) for one in made))

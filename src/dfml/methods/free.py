@@ -30,7 +30,7 @@ from dfml.methods.bidf_mkd.plan import META_STEP_SECONDS
 from dfml.methods.footprint import Footprint, recovery_footprint
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.methods.open_boxes import ASKS_TOGETHER, NEEDS_WEIGHTS, cost, expected, opened
-from dfml.methods.single_level import statistics
+from dfml.methods.students import statistics
 from dfml.nets.functional import Net, Params, average, head_for
 from dfml.recovery.inversion import IMAGE_STEP_SECONDS
 from dfml.recovery.recovered import ClassKey, RecoveredSet

@@ -27,7 +27,7 @@ from dfml.methods.bidf_mkd.schedule import Plateau
 from dfml.methods.footprint import LOADED, Footprint, activation_bytes, image_bytes
 from dfml.methods.meta_model import MetaModelConfig
 from dfml.methods.open_boxes import ASKS_TOGETHER, NEEDS_WEIGHTS, cost, expected, opened
-from dfml.methods.single_level import statistics
+from dfml.methods.students import statistics
 from dfml.nets.functional import Net, Params
 from dfml.recovery.known_statistics import InversionLossConfig, inversion_losses
 from dfml.rng import stream

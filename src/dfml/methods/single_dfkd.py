@@ -14,8 +14,8 @@ from dfml.methods.single_level import (
     imitate,
     plan,
     recovered_sets,
-    statistics,
 )
+from dfml.methods.students import statistics
 from dfml.nets.functional import Net
 
 __all__ = ["ASKS_TOGETHER", "NEEDS_WEIGHTS", "PRESETS", "cost", "effort", "expected", "footprint", "plan", "run"]

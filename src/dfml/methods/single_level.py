@@ -3,17 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-
 from dfml.apis.blackbox import ApiSpec, BlackBox
 from dfml.meta.distil import inner
 from dfml.methods import Workplace
 from dfml.methods.budgets import refuse_less_than_a_set, within_budgets
 from dfml.methods.footprint import Footprint, recovery_footprint
 from dfml.methods.meta_model import MetaModelConfig
+from dfml.methods.students import with_head
 from dfml.methods.turns import Turn, turns
-from dfml.nets.functional import Net, Params, head_for, normalise
-from dfml.nets.statistics import batch_statistics
+from dfml.nets.functional import Net, Params, head_for
 from dfml.recovery.choice import recover
 from dfml.recovery.inversion import AFFORDABLE, PUBLISHED, OnStep, RecoveryConfig
 from dfml.recovery.recovered import RecoveredSet
@@ -111,18 +109,3 @@ def imitate(net: Net, params: Params, support: RecoveredSet, config: ImitationCo
     fitted, start = head_for(net, params, len(support.classes))
     student = inner(fitted, start, support, lr=config.lr, steps=config.steps, first_order=True)
     return with_head(student, params)
-
-
-def with_head(student: Params, params: Params) -> Params:
-    """A student under the head of `params` where its own is of another number of classes; without a graph."""
-    return {name: p.detach() if p.shape == params[name].shape else params[name] for name, p in student.items()}
-
-
-def a_few(images: Tensor) -> Tensor:
-    """Some 25 of one API's images, enough for `statistics` over all APIs."""
-    return images[:: max(1, len(images) // 25)]
-
-
-def statistics(net: Net, params: Params, images: Tensor) -> dict[str, Tensor]:
-    """What BatchNorm sees of recovered images (n, c, h, w)."""
-    return batch_statistics(net.spec, params, normalise(images))

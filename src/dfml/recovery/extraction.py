@@ -17,10 +17,10 @@ from dfml.errors import ConfigError
 from dfml.hardware import device_of
 from dfml.images.generator import Generator
 from dfml.losses import divergence, logit_distance
-from dfml.nets.functional import Net, Params, normalise
-from dfml.nets.statistics import batch_statistics, frozen
+from dfml.nets.functional import Net, Params
+from dfml.recovery.frozen_student import frozen_student
 from dfml.recovery.gradients import snap, sphere
-from dfml.recovery.objectives import StudentLogits, unrounded
+from dfml.recovery.objectives import unrounded
 
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4
 """of the clone, and of MAZE's generator: in both papers' code"""
@@ -160,8 +160,8 @@ class _Game:
         painted = self._paint()
         x = self._arriving(painted.detach())
         params = {name: p.detach() for name, p in self.clone.items()}
-        clone = frozen(self.net.spec, params, batch_statistics(self.net.spec, params, normalise(x)))
-        probs, logits = self._ask(x), _logits(clone, x)
+        clone = frozen_student(self.net, params, x)
+        probs, logits = self._ask(x), clone(x)
         value = -self.apart(logits, probs)
         self.distance = -value.mean().item()
         self.agreement = (logits.argmax(1) == probs.argmax(1)).float().mean().item()
@@ -169,7 +169,7 @@ class _Game:
         def agreement(probes: Tensor) -> Tensor:
             images = probes.flatten(0, 1)
             answers = unrounded(self.api(images), self.api.spec.decimals)
-            return -self.apart(_logits(clone, images), answers).view(probes.shape[:2])
+            return -self.apart(clone(images), answers).view(probes.shape[:2])
 
         config = self.config
         estimate = sphere(
@@ -215,8 +215,3 @@ class _Game:
         self.images.append(images)
         self.probs.append(probs)
         return probs
-
-
-@torch.no_grad()
-def _logits(clone: StudentLogits, images: Tensor) -> Tensor:
-    return clone(normalise(images))

@@ -1,37 +1,34 @@
-"""The file of a ledger: one API's answers, each durable before it is used, in SQLite."""
+"""One API's answers on disk, each durable before it is used, in SQLite."""
 
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfml.apis.ledger.fingerprint import KEY_BYTES
 from dfml.apis.ledger.index import Index, Words
-from dfml.errors import ArtifactError, ConfigError, DfmlError
+from dfml.apis.ledger.journal_file import (
+    COUNTED,
+    FORMAT,
+    OURS,
+    PAID,
+    SCHEMA,
+    SENT,
+    SINCE_2,
+    Explained,
+    check_ours,
+    is_empty,
+)
+from dfml.errors import ConfigError
 
 ProbabilityArray = NDArray[np.float32]
 AnswerArray = NDArray[np.float32] | NDArray[np.float16]
 
-_OURS, _FORMAT = 0x64666D6C, 2  # "dfml" in ASCII
 _ROW = 1024  # answers in one row of the table, at most: what a lookup has to read
-_PAID = f"SELECT coalesce((SELECT first + length(keys) / {KEY_BYTES} FROM answers ORDER BY first DESC LIMIT 1), 0)"
-_COUNTED = "SELECT coalesce((SELECT count FROM counts WHERE what = ?), 0)"
-_SENT = "SELECT coalesce(sum(count), 0) FROM in_flight"
-_SCHEMA = """
-CREATE TABLE about (name TEXT NOT NULL, classes TEXT NOT NULL);
--- Answers are numbered in the order they came. A row holds those of one request: their keys and probabilities, joined.
-CREATE TABLE answers (first INTEGER PRIMARY KEY, keys BLOB NOT NULL, probs BLOB NOT NULL);
--- Requests that were about to be sent: whatever is still here when no process works was in flight at a crash.
-CREATE TABLE in_flight (id INTEGER PRIMARY KEY AUTOINCREMENT, count INTEGER NOT NULL);
-"""
-_SINCE_2 = "CREATE TABLE counts (what TEXT PRIMARY KEY, count INTEGER NOT NULL)"
-"""how many answers were unusable, and how many the file saved"""
 
 
 class Journal:
@@ -43,11 +40,11 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _Explained(path):
+        with Explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
         try:
-            with _Explained(path):
+            with Explained(path):
                 self._create()
                 # A request announced before now belongs to a process that is gone: how it ended is unknown.
                 self._before_us = self._one("SELECT coalesce(max(id), 0) FROM in_flight")
@@ -78,22 +75,22 @@ class Journal:
     @property
     def paid(self) -> int:
         """How many answers it holds."""
-        return self._one(_PAID)
+        return self._one(PAID)
 
     @property
     def unusable(self) -> int:
         """Images whose answers were paid for and could not be used."""
-        return self._one(_COUNTED, "unusable")
+        return self._one(COUNTED, "unusable")
 
     @property
     def saved(self) -> int:
         """Images that were answered from this file."""
-        return self._one(_COUNTED, "saved")
+        return self._one(COUNTED, "saved")
 
     @property
     def in_doubt(self) -> int:
         """Images in requests whose end was not seen, as after a crash: perhaps paid for, not kept."""
-        return self._one(_SENT) - self.in_flight
+        return self._one(SENT) - self.in_flight
 
     @property
     def in_flight(self) -> int:
@@ -110,7 +107,7 @@ class Journal:
         row_keys, row = b"", np.empty((0, way), np.float32)
         for place, key in sorted(known.items()):
             if not first <= place < end:
-                with _Explained(self.path):
+                with Explained(self.path):
                     first, row_keys, probs = self._db.execute(
                         "SELECT first, keys, probs FROM answers WHERE first <= ? ORDER BY first DESC LIMIT 1", (place,)
                     ).fetchone()
@@ -131,7 +128,7 @@ class Journal:
             return self._announced(count)
         # One statement is a transaction of its own, and at each statement other threads take their turn.
         query = f"INSERT INTO in_flight (count) SELECT ?1 WHERE {self._spent(forgive_doubt)} + ?1 <= ?2"
-        with _Explained(self.path):
+        with Explained(self.path):
             done = self._db.execute(query, (count, limit))
         return done.lastrowid if done.rowcount else None
 
@@ -142,7 +139,7 @@ class Journal:
             for start in range(0, len(keys), _ROW):
                 part = slice(start, start + _ROW)
                 row = (b"".join(keys[part]), little[part].tobytes())
-                self._db.execute(f"INSERT INTO answers VALUES (({_PAID}), ?, ?)", row)
+                self._db.execute(f"INSERT INTO answers VALUES (({PAID}), ?, ?)", row)
             self._end(shares)
 
     def waste(self, shares: Mapping[int, int]) -> None:
@@ -176,19 +173,19 @@ class Journal:
 
     def _announced(self, count: int) -> int:
         """The number of a new request of so many images."""
-        with _Explained(self.path):
+        with Explained(self.path):
             request = self._db.execute("INSERT INTO in_flight (count) VALUES (?)", (count,)).lastrowid
         assert request is not None
         return request
 
     def _spent(self, forgive_doubt: bool) -> str:
         """What counts against a budget, as an expression of SQL."""
-        unusable = _COUNTED.replace("?", "'unusable'")
-        return f"({_PAID}) + ({unusable}) + ({self._under_way() if forgive_doubt else _SENT})"
+        unusable = COUNTED.replace("?", "'unusable'")
+        return f"({PAID}) + ({unusable}) + ({self._under_way() if forgive_doubt else SENT})"
 
     def _under_way(self) -> str:
         """A query for the images of our requests that were not abandoned."""
-        return f"{_SENT} WHERE id > {self._before_us} AND id NOT IN ({', '.join(map(str, self._abandoned))})"
+        return f"{SENT} WHERE id > {self._before_us} AND id NOT IN ({', '.join(map(str, self._abandoned))})"
 
     def _end(self, shares: Mapping[int, int]) -> None:
         """So many images of each request are not under way any more."""
@@ -202,22 +199,22 @@ class Journal:
         self._db.execute(more, (what, count))
 
     def _create(self) -> None:
-        if not _is_empty(self._db):
-            _check_ours(self.path, self._db)
+        if not is_empty(self._db):
+            check_ours(self.path, self._db)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         with self._transaction():
-            if _is_empty(self._db):
-                for statement in _SCHEMA.split(";\n"):
+            if is_empty(self._db):
+                for statement in SCHEMA.split(";\n"):
                     self._db.execute(statement)
-                self._db.execute(f"PRAGMA application_id = {_OURS}")
-            if self._one("PRAGMA user_version") < _FORMAT:  # new, or of the format before: its answers stay as they are
-                self._db.execute(_SINCE_2)
-                self._db.execute(f"PRAGMA user_version = {_FORMAT}")
+                self._db.execute(f"PRAGMA application_id = {OURS}")
+            if self._one("PRAGMA user_version") < FORMAT:  # new, or of the format before: its answers stay as they are
+                self._db.execute(SINCE_2)
+                self._db.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _catch_up(self) -> None:
         """Index the answers that came since the last time, from us or from another process."""
-        with _Explained(self.path):
+        with Explained(self.path):
             rows = self._db.execute("SELECT keys FROM answers WHERE first >= ? ORDER BY first", (self._indexed,))
             while some := rows.fetchmany(_ROW):  # many at once: where answers come singly, so do the rows
                 tags = _tags(b"".join(keys for (keys,) in some))
@@ -226,7 +223,7 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _Explained(self.path):
+        with Explained(self.path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -237,74 +234,8 @@ class Journal:
                 raise
 
     def _one(self, query: str, *values: int | str) -> int:
-        with _Explained(self.path):
+        with Explained(self.path):
             return int(self._db.execute(query, values).fetchone()[0])
-
-
-class Facts(NamedTuple):
-    """What a journal says of itself."""
-
-    name: str | None = None
-    paid: int = 0
-    unusable: int = 0
-    in_doubt: int = 0
-    saved: int = 0
-
-
-def read_only(path: Path) -> Facts:
-    """What the journal at `path` says, without touching it.
-
-    In doubt is then also what a process that works at this moment has under way.
-    """
-    # Without a write-ahead log no process works on it, and SQLite need not make the files by which processes agree.
-    how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
-    with _Explained(path), closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=60)) as db:
-        if _is_empty(db):  # killed before it had begun
-            return Facts()
-        version = _check_ours(path, db)
-        name = db.execute("SELECT max(name) FROM about").fetchone()[0]
-        in_doubt = db.execute("SELECT coalesce(sum(count), 0) FROM in_flight").fetchone()[0]
-        unusable, saved = (
-            db.execute(_COUNTED, (what,)).fetchone()[0] if version > 1 else 0 for what in ("unusable", "saved")
-        )
-        return Facts(name, db.execute(_PAID).fetchone()[0], unusable, in_doubt, saved)
-
-
-def _is_empty(db: sqlite3.Connection) -> bool:
-    return bool(db.execute("SELECT count(*) = 0 FROM sqlite_master").fetchone()[0])
-
-
-def _check_ours(path: Path, db: sqlite3.Connection) -> int:
-    """The format of a ledger that we can read."""
-    if db.execute("PRAGMA application_id").fetchone()[0] != _OURS:
-        raise ArtifactError(f"{path} is no ledger of dfml; move it away or name another run folder")
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if not 1 <= version <= _FORMAT:
-        raise ArtifactError(
-            f"{path} is a ledger of format {version}, and this dfml knows 1 to {_FORMAT}; use the dfml that wrote it"
-        )
-    return version
-
-
-class _Explained:
-    """Errors of the file system and of SQLite as sentences. (As a generator it would cost as much as a statement.)"""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, sqlite3.OperationalError | OSError):
-            raise DfmlError(
-                f"{self._path}: the ledger cannot be used ({error}); see that the disk has space and the folder may be "
-                "written, then resume: no answer in it is lost"
-            ) from error
-        # The other subclasses mean a mistake of ours, not of the file.
-        if type(error) is sqlite3.DatabaseError:
-            raise ArtifactError(f"{self._path} is damaged or no ledger of dfml ({error}); move it away") from error
 
 
 def _read(probs: bytes, count: int, way: int) -> ProbabilityArray:

@@ -11,7 +11,8 @@ import numpy as np
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.ledger.budget import Budget, checked_budget
 from dfml.apis.ledger.calls import Call
-from dfml.apis.ledger.journal import AnswerArray, Facts, Journal, ProbabilityArray, read_only
+from dfml.apis.ledger.journal import AnswerArray, Journal, ProbabilityArray
+from dfml.apis.ledger.journal_file import Facts, read_only
 from dfml.apis.wire import AnswerPart
 from dfml.errors import BudgetExceeded, Lost
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from dfml.apis.ledger.journal import read_only
+from dfml.apis.ledger.journal_file import read_only
 from dfml.errors import ArtifactError
 
 COLUMNS = ("queries", "unusable", "in_doubt", "saved")

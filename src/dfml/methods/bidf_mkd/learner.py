@@ -1,7 +1,6 @@
 """The loop of alg:blackboxDFML: one run of BiDf-MKD, from the first visit to the product."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -15,19 +14,21 @@ from dfml.events import ApiFailed, BudgetSpent, FellShort, LearningStarted, Repl
 from dfml.initialisation import Initialisation
 from dfml.losses import distillation_kl, released_divergence
 from dfml.meta.adam import adam
-from dfml.meta.distil import diagnose, distillation_task, inner
+from dfml.meta.distil import diagnose, distillation_task
 from dfml.meta.memory import PARTS, Part, TaskMemory
 from dfml.meta.replay import meta_gradient
 from dfml.meta.state import LearnerState
 from dfml.meta.tasks import mean_gradient
 from dfml.methods import Workplace
+from dfml.methods.bidf_mkd.boundary import boundary_student
 from dfml.methods.bidf_mkd.schedule import Plateau, Rota, visits_due
 from dfml.methods.bidf_mkd.settings import BidfMkdConfig
 from dfml.methods.budgets import nothing_learned
 from dfml.methods.footprint import activation_bytes
 from dfml.nets.functional import Net, Params, head_for, normalise
-from dfml.nets.statistics import batch_statistics, frozen
+from dfml.nets.statistics import batch_statistics
 from dfml.recovery.choice import recover
+from dfml.recovery.objectives import StudentLogits
 from dfml.recovery.recovered import RecoveredSet
 from dfml.rng import stream
 from dfml.runtime import cores
@@ -161,7 +162,7 @@ class Learner:
         ]
         return self.rota.next(rested)
 
-    def _pays_for(self, name: str, number: int, part: str, student: Callable[[Tensor], Tensor] | None) -> bool:
+    def _pays_for(self, name: str, number: int, part: str, student: StudentLogits | None) -> bool:
         """Whether the budget pays for the rest of a set, after what is on file of it."""
         return self.affordable[name].pays_for(
             self.config.recovery.queries(self.apis[name].spec.way),
@@ -178,8 +179,7 @@ class Learner:
         support = self._recover(api, number, "support", None)
         query, student = None, None
         if self.config.components.boundary:
-            frozen_student = self.config.distil.statistics == "support"
-            student = _student(net, self._imitate(net, params, support), support.images, freeze=frozen_student)
+            student = boundary_student(net, params, support, self.config.distil, self.divergence)
         if self._pays_for(name, number, "query", student):
             query = self._recover(api, number, "query", student)
         seen = Visited(
@@ -219,9 +219,7 @@ class Learner:
         self.place.emit(seen)
         rest(api)
 
-    def _recover(
-        self, api: BlackBox, number: int, part: str, student: Callable[[Tensor], Tensor] | None
-    ) -> RecoveredSet:
+    def _recover(self, api: BlackBox, number: int, part: str, student: StudentLogits | None) -> RecoveredSet:
         def on_step(step: int, value: float, reached: float, queries: int) -> None:
             self.place.emit(
                 Step(
@@ -243,19 +241,6 @@ class Learner:
             on_step=on_step if isinstance(api, Metered) else None,
             device=self.device,
         )
-
-    def _imitate(self, net: Net, params: Params, support: RecoveredSet) -> Params:
-        cfg = self.config.distil
-        fast = inner(
-            net,
-            params,
-            support,
-            lr=cfg.inner_lr,
-            steps=cfg.inner_steps,
-            first_order=True,
-            divergence=self.divergence,
-        )
-        return {name: p.detach() for name, p in fast.items()}
 
     def _replay(self, iteration: int) -> None:
         """One meta-step of MAML on interpolated tasks (eq:memory); no API is needed."""
@@ -325,17 +310,3 @@ class Learner:
         rng = stream(self.place.seed, "statistics")
         images = torch.cat([self.memory.sample(self.task, rng).query for _ in range(4)])
         return batch_statistics(self.net.spec, self.state.params, normalise(images.to(self.device)))
-
-
-def _student(net: Net, params: Params, images: Tensor, *, freeze: bool) -> Callable[[Tensor], Tensor]:
-    """theta_i as a function of one image, with the statistics of the support `images` for ever, or else as one of
-    batches as large as the support set, each with its own statistics."""
-    if not freeze:
-        return lambda x: torch.cat([net(params, part) for part in x.split(len(images))])
-    module = frozen(net.spec, params, batch_statistics(net.spec, params, normalise(images)))
-
-    def logits(x: Tensor) -> Tensor:
-        answer: Tensor = module(normalise(x).contiguous(memory_format=net.spec.memory_format))  # thrice as fast
-        return answer
-
-    return logits
