@@ -4,6 +4,7 @@ import io
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from dfml.errors import ConfigError
 Encoding = Literal["fp32", "uint8", "png", "jpeg"]
 Images = Tensor | ImageArray
 """(n, c, h, w) in [0, 1]"""
+_SMALL = 4096  # bytes that are not compressed: that would save a packet or so, and take longer than all else of a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +132,19 @@ def png(pixels: NDArray[np.uint8]) -> bytes:
     height, width, channels = pixels.shape
     rows = np.zeros((height, 1 + width * channels), np.uint8)
     rows[:, 1:] = pixels.reshape(height, -1)
+    level = 0 if rows.size <= _SMALL else 1  # most of the saving at a fraction of the time
+    return _start(width, height, channels) + _chunk(b"IDAT", zlib.compress(rows.tobytes(), level)) + _END
+
+
+@cache
+def _start(width: int, height: int, channels: int) -> bytes:
+    """All of a PNG file that comes before its pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
-    return b"".join([
-        b"\x89PNG\r\n\x1a\n",
-        _chunk(b"IHDR", header),
-        _chunk(b"IDAT", zlib.compress(rows.tobytes(), 1)),  # most of the saving at a fraction of the time
-        _chunk(b"IEND", b""),
-    ])  # fmt: skip
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header)
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+_END = _chunk(b"IEND", b"")
