@@ -2,8 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -21,7 +21,9 @@ AnswerArray = NDArray[np.float32] | NDArray[np.float16]
 _OURS, _FORMAT = 0x64666D6C, 2  # "dfml" in ASCII
 _ROW = 1024  # answers in one row of the table, at most: what a lookup has to read
 _PAID = f"SELECT coalesce((SELECT first + length(keys) / {KEY_BYTES} FROM answers ORDER BY first DESC LIMIT 1), 0)"
+_KEEP = f"INSERT INTO answers VALUES (({_PAID}), ?, ?)"
 _COUNTED = "SELECT coalesce((SELECT count FROM counts WHERE what = ?), 0)"
+_UNUSABLE = _COUNTED.replace("?", "'unusable'")
 _SENT = "SELECT coalesce(sum(count), 0) FROM in_flight"
 _SCHEMA = """
 CREATE TABLE about (name TEXT NOT NULL, classes TEXT NOT NULL);
@@ -142,7 +144,7 @@ class Journal:
             for start in range(0, len(keys), _ROW):
                 part = slice(start, start + _ROW)
                 row = (b"".join(keys[part]), little[part].tobytes())
-                self._db.execute(f"INSERT INTO answers VALUES (({_PAID}), ?, ?)", row)
+                self._db.execute(_KEEP, row)
             self._end(shares)
 
     def waste(self, shares: Mapping[int, int]) -> None:
@@ -183,8 +185,7 @@ class Journal:
 
     def _spent(self, forgive_doubt: bool) -> str:
         """What counts against a budget, as an expression of SQL."""
-        unusable = _COUNTED.replace("?", "'unusable'")
-        return f"({_PAID}) + ({unusable}) + ({self._under_way() if forgive_doubt else _SENT})"
+        return f"({_PAID}) + ({_UNUSABLE}) + ({self._under_way() if forgive_doubt else _SENT})"
 
     def _under_way(self) -> str:
         """A query for the images of our requests that were not abandoned."""
@@ -224,17 +225,8 @@ class Journal:
                 self._index.add(tags, np.arange(self._indexed, self._indexed + len(tags)))
                 self._indexed += len(tags)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with _Explained(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+    def _transaction(self) -> "_Transaction":
+        return _Transaction(self.path, self._db)
 
     def _one(self, query: str, *values: int | str) -> int:
         with _Explained(self.path):
@@ -305,6 +297,33 @@ class _Explained:
         # The other subclasses mean a mistake of ours, not of the file.
         if type(error) is sqlite3.DatabaseError:
             raise ArtifactError(f"{self._path} is damaged or no ledger of dfml ({error}); move it away") from error
+
+
+class _Transaction(_Explained):
+    """All that is written in it, or nothing."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        super().__init__(path)
+        self._db = db
+
+    def __enter__(self) -> None:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except BaseException as error:  # an interrupt may come after it has begun
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _Explained(self._path):
+            try:
+                if error is None:
+                    self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+        super().__exit__(kind, error, trace)
 
 
 def _read(probs: bytes, count: int, way: int) -> ProbabilityArray:
