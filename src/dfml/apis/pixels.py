@@ -17,7 +17,7 @@ from dfml.errors import ConfigError
 
 Encoding = Literal["fp32", "uint8", "png", "jpeg"]
 Images = Tensor | ImageArray
-"""(n, c, h, w) in [0, 1]"""
+"""(n, c, h, w) in [0, 1], or of 0..255 where an API takes 8 bits a value"""
 _SMALL = 4096  # bytes that are not compressed: that would save a packet or so, and take longer than all else of a file
 
 
@@ -110,8 +110,8 @@ def files(images: Images, config: InputConfig) -> list[bytes]:
 
 
 def eight_bit(pixels: ImageArray) -> NDArray[np.uint8]:
-    """Values in [0, 1] as the nearest of 0..255."""
-    return np.rint(pixels * np.float32(255)).astype(np.uint8)
+    """Values in [0, 1] as the nearest of 0..255; what is that already stays as it is."""
+    return pixels if pixels.dtype == np.uint8 else np.rint(pixels * np.float32(255)).astype(np.uint8)
 
 
 def _file(pixels: NDArray[np.uint8], config: InputConfig) -> bytes:
