@@ -195,16 +195,16 @@ def _fitting(spec: ApiSpec, table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _by_class(spec: ApiSpec, output: OutputConfig, rows: Sequence[Pairs]) -> tuple[list[list[float]], list[list[bool]]]:
     """The scores in the order of the classes (n, k), and which of them the answer named."""
-    columns, whole = spec.columns, 100.0 if output.scale == "100" else 1.0
-    table = [[0.0] * spec.way for _ in rows]  # lists: single numbers of an array are slow to reach
-    named = [[False] * spec.way for _ in rows]
+    columns, way, whole = spec.columns, spec.way, 100.0 if output.scale == "100" else 1.0
+    table = [[0.0] * way for _ in rows]  # lists: single numbers of an array are slow to reach
+    named = [[False] * way for _ in rows]
     for scores, seen, pairs in zip(table, named, rows, strict=True):
         if not pairs and output.threshold is None:
             raise BadAnswer(f"{spec.name}: an answer names no class; where that can be, state output.threshold")
         for label, score in pairs:
             column = columns.get(label) if isinstance(label, str) else label
-            if column is None or not 0 <= column < spec.way:
-                known = nearest(shown(label, 50), spec.classes) if spec.way <= 20 else f"it has {spec.way} classes"
+            if column is None or not 0 <= column < way:
+                known = nearest(shown(label, 50), spec.classes) if way <= 20 else f"it has {way} classes"
                 raise BadAnswer(f"{spec.name}: it answers {shown(label, 50)!r}, which is not in its classes; {known}")
             copy = 2  # a list of labels may have a word twice; its second mention means the second class of that name
             while seen[column] and isinstance(label, str) and f"{label} ({copy})" in columns:
