@@ -4,6 +4,7 @@ import io
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,8 @@ from dfml.errors import ConfigError
 
 Encoding = Literal["fp32", "uint8", "png", "jpeg"]
 Images = Tensor | ImageArray
-"""(n, c, h, w) in [0, 1]"""
+"""(n, c, h, w) in [0, 1], or of 0..255 where an API takes 8 bits a value"""
+_SMALL = 4096  # bytes that are not compressed: that would save a packet or so, and take longer than all else of a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +110,8 @@ def files(images: Images, config: InputConfig) -> list[bytes]:
 
 
 def eight_bit(pixels: ImageArray) -> NDArray[np.uint8]:
-    """Values in [0, 1] as the nearest of 0..255."""
-    return np.rint(pixels * np.float32(255)).astype(np.uint8)
+    """Values in [0, 1] as the nearest of 0..255; what is that already stays as it is."""
+    return pixels if pixels.dtype == np.uint8 else np.rint(pixels * np.float32(255)).astype(np.uint8)
 
 
 def _file(pixels: NDArray[np.uint8], config: InputConfig) -> bytes:
@@ -130,14 +132,19 @@ def png(pixels: NDArray[np.uint8]) -> bytes:
     height, width, channels = pixels.shape
     rows = np.zeros((height, 1 + width * channels), np.uint8)
     rows[:, 1:] = pixels.reshape(height, -1)
+    level = 0 if rows.size <= _SMALL else 1  # most of the saving at a fraction of the time
+    return _start(width, height, channels) + _chunk(b"IDAT", zlib.compress(rows.tobytes(), level)) + _END
+
+
+@cache
+def _start(width: int, height: int, channels: int) -> bytes:
+    """All of a PNG file that comes before its pixels."""
     header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
-    return b"".join([
-        b"\x89PNG\r\n\x1a\n",
-        _chunk(b"IHDR", header),
-        _chunk(b"IDAT", zlib.compress(rows.tobytes(), 1)),  # most of the saving at a fraction of the time
-        _chunk(b"IEND", b""),
-    ])  # fmt: skip
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header)
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+_END = _chunk(b"IEND", b"")

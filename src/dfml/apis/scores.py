@@ -108,12 +108,18 @@ def probabilities(spec: ApiSpec, output: OutputConfig, scores: Scores, count: in
     """Probabilities (n, k) for the answer to `count` images; `BadAnswer` where it does not fit the API's classes."""
     if len(scores) != count:
         raise BadAnswer(f"{spec.name}: {count} images were sent, but {len(scores)} answers came back")
+    # Most answers are exact as they stand, and nothing else need be looked at.
     if isinstance(scores, np.ndarray):
-        table, named = _fitting(spec, scores), np.ones(scores.shape, bool)
+        table = _fitting(spec, scores)
+        if output.is_plain and _are_exact(table):
+            return torch.from_numpy(table.astype(np.float32))
+        named = np.ones_like(table, bool)
     else:
-        table, named = _by_class(spec, output, scores)
-    if output.is_plain and _are_exact(table) and named.all():
-        return torch.from_numpy(table.astype(np.float32))  # as most are, so nothing else need be looked at
+        rows, seen = _by_class(spec, output, scores)
+        if output.is_plain and all(map(all, seen)) and all(map(_is_exact, rows)):
+            return torch.from_numpy(np.array(rows, np.float32).reshape(count, spec.way))
+        table = np.array(rows, np.float64).reshape(count, spec.way)
+        named = np.array(seen, bool).reshape(count, spec.way)
     if not np.isfinite(table).all():
         raise BadAnswer(f"{spec.name}: expected scores, got {table[~np.isfinite(table)][0]} among them")
     if output.scale == "logits":
@@ -139,6 +145,11 @@ def probabilities(spec: ApiSpec, output: OutputConfig, scores: Scores, count: in
 def _are_exact(table: NDArray[np.float64]) -> bool:
     """Whether all rows are probabilities as they stand; NaN and infinity fail."""
     return bool(table.min(initial=0) >= 0 and np.abs(table.sum(1) - 1).max(initial=0) <= EXACT)
+
+
+def _is_exact(row: list[float]) -> bool:
+    """The same of one row, as a list: of few numbers, arrays take longer."""
+    return min(row) >= 0 and abs(sum(row) - 1) <= EXACT
 
 
 def _sent(
@@ -182,20 +193,18 @@ def _fitting(spec: ApiSpec, table: NDArray[np.float64]) -> NDArray[np.float64]:
     return table
 
 
-def _by_class(
-    spec: ApiSpec, output: OutputConfig, rows: Sequence[Pairs]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _by_class(spec: ApiSpec, output: OutputConfig, rows: Sequence[Pairs]) -> tuple[list[list[float]], list[list[bool]]]:
     """The scores in the order of the classes (n, k), and which of them the answer named."""
-    columns, whole = spec.columns, 100.0 if output.scale == "100" else 1.0
-    table = [[0.0] * spec.way for _ in rows]  # lists: single numbers of an array are slow to reach
-    named = [[False] * spec.way for _ in rows]
+    columns, way, whole = spec.columns, spec.way, 100.0 if output.scale == "100" else 1.0
+    table = [[0.0] * way for _ in rows]  # lists: single numbers of an array are slow to reach
+    named = [[False] * way for _ in rows]
     for scores, seen, pairs in zip(table, named, rows, strict=True):
         if not pairs and output.threshold is None:
             raise BadAnswer(f"{spec.name}: an answer names no class; where that can be, state output.threshold")
         for label, score in pairs:
             column = columns.get(label) if isinstance(label, str) else label
-            if column is None or not 0 <= column < spec.way:
-                known = nearest(shown(label, 50), spec.classes) if spec.way <= 20 else f"it has {spec.way} classes"
+            if column is None or not 0 <= column < way:
+                known = nearest(shown(label, 50), spec.classes) if way <= 20 else f"it has {way} classes"
                 raise BadAnswer(f"{spec.name}: it answers {shown(label, 50)!r}, which is not in its classes; {known}")
             copy = 2  # a list of labels may have a word twice; its second mention means the second class of that name
             while seen[column] and isinstance(label, str) and f"{label} ({copy})" in columns:
@@ -205,8 +214,7 @@ def _by_class(
             if score is None and len(pairs) > 1:
                 raise BadAnswer(f"{spec.name}: an answer names several classes without a score")
             seen[column], scores[column] = True, whole if score is None else score
-    shape = len(rows), spec.way
-    return np.array(table, np.float64).reshape(shape), np.array(named, bool).reshape(shape)
+    return table, named
 
 
 def _completed(

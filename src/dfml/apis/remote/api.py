@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import ApiSpec, ImageArray, gather, prepare
-from dfml.apis.pixels import Images
+from dfml.apis.pixels import Images, InputConfig, eight_bit
 from dfml.apis.remote.errands import Errands
 from dfml.apis.remote.failures import OutOfTime
 from dfml.apis.remote.host import Host, HttpRequest, HttpResponse, merged
@@ -44,6 +44,11 @@ class WireFormat(Protocol):
     """One protocol: how images become a request, and a reply becomes scores. Both are pure functions."""
 
     @property
+    def input(self) -> InputConfig:
+        """What images look like in it."""
+        ...
+
+    @property
     def forms(self) -> Sequence[str]:
         """Ways to say the same; the first that a server understands is used."""
         ...
@@ -54,7 +59,7 @@ class WireFormat(Protocol):
         ...
 
     def request(self, images: Images, form: str) -> HttpRequest:
-        """The request for images (n, c, h, w) in [0, 1]."""
+        """The request for images (n, c, h, w)."""
         ...
 
     def scores(self, reply: HttpResponse, count: int) -> Scores:
@@ -114,7 +119,10 @@ class RemoteApi:
 
         After a failure nothing more is sent, but what is under way is waited for: it will have been paid for.
         """
-        ready = prepare(self.spec, images).detach().cpu().numpy()  # in threads, operations of torch cost more
+        # In threads operations of torch cost more, and image by image those of NumPy do, too.
+        ready: ImageArray = prepare(self.spec, images).detach().cpu().numpy()
+        if self.format.input.levels == 256:
+            ready = eight_bit(ready)
         stopped = self.gate.begin()
         errands = Errands(
             len(ready),

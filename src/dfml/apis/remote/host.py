@@ -58,6 +58,12 @@ class Host:
 
     def __init__(self, origin: str) -> None:
         self.origin, self.knows = origin, dict[str, Any]()
+        self._ours = {
+            "Host": urlsplit(origin).netloc,
+            "User-Agent": "dfml",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        }
         self._lock, self._route = threading.Lock(), None
 
     _route: Route | None
@@ -151,8 +157,7 @@ class Host:
 
     def _headers(self, message: HttpRequest) -> dict[str, str]:
         """All headers, the message's own before ours."""
-        ours = {"Host": urlsplit(self.origin).netloc, "User-Agent": "dfml", "Accept": "application/json"}
-        headers = merged(ours, {"Accept-Encoding": "identity"}, message.headers)
+        headers = merged(self._ours, message.headers)
         headers = {name: value for name, value in headers.items() if name.lower() not in _OURS}
         lines = [f"{name}: {value}" for name, value in headers.items()]
         if not _TARGET.fullmatch(message.url) or not all(_HEADER.fullmatch(line) for line in lines):

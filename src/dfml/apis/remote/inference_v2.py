@@ -5,6 +5,7 @@ The binary extension puts little-endian tensors behind a JSON header whose lengt
 
 import base64
 import json
+import math
 import re
 import struct
 from collections.abc import Sequence
@@ -85,7 +86,7 @@ class InferenceV2:
                 shape = (count, shape[0] // count)  # TorchServe puts the rows of a batch end to end
             else:
                 raise Garbled(f"its answer has the shape {list(shape)}, expected {count} rows")
-        width = int(np.prod(shape[1:], dtype=np.int64)) if len(shape) > 1 else 1
+        width = math.prod(shape[1:])
         if kind == "BYTES":
             texts = [values[row * width : (row + 1) * width] for row in range(count)]
             return [[_classified(text) for text in row] for row in texts]

@@ -69,8 +69,9 @@ def pairs(value: Any, what: str) -> list[tuple[str | int, float | None]]:
     if not isinstance(value, list):
         raise Garbled(f"{what} should be a list of labels and scores, but is {shown(value)}")
     found: list[tuple[str | int, float | None]] = []
+    one = f"an entry of {what}"
     for entry in value:
-        label = member(entry, "label", str, f"an entry of {what}")
+        label = member(entry, "label", str, one)
         score = entry.get("score")
         found.append((label, None if score is None else number(score, "a score")))
     return found
