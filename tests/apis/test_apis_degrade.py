@@ -1,6 +1,6 @@
 """What endpoints do to a query, for all answers that hypothesis can think of and in any order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from torch import Tensor
 from dfml.apis.blackbox import AnswersInParts, ApiSpec, BlackBox, check_answer
 from dfml.apis.degrade import LabelOnly, Quantised, Rounded, TopK
 from dfml.apis.local.function import FunctionApi
+from dfml.apis.wire import AnswerPart, Unwatched, Wire
 from dfml.errors import ConfigError
 
 Wrap = Callable[[BlackBox], BlackBox]
@@ -178,3 +179,27 @@ def test_answers_that_come_in_parts_still_do_behind_a_wrapper(name: str) -> None
     assert [rows for rows, _ in parts] == [[3, 1], [0], [2, 4]]
     for rows, part in parts:
         assert torch.equal(part, whole[rows])
+
+
+def test_answers_that_come_late_are_as_coarse_as_the_others() -> None:
+    """What arrives after nobody waits any more goes on file, where it must not say more than the endpoint does."""
+    probs = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
+    rescued: list[Tensor] = []
+
+    class Slow(FunctionApi):
+        def answers_on_wire(self, images: Tensor, wire: Wire) -> Iterator[AnswerPart]:
+            try:
+                yield [0], probs[:1]
+            finally:
+                wire.rescue([1], probs[1:])
+
+    class Recording(Unwatched):
+        def rescue(self, rows: Sequence[int], scores: Tensor) -> None:
+            rescued.append(scores)
+
+    asked = LabelOnly(Slow(lambda _: probs, fixed(probs.numpy()).spec)).answers_on_wire(
+        torch.zeros(2, 1, 2, 2), Recording()
+    )
+    assert next(asked)[1].tolist() == [[1, 0, 0]]
+    asked.close()  # type: ignore[attr-defined]
+    assert [scores.tolist() for scores in rescued] == [[[0, 0, 1]]]

@@ -50,7 +50,7 @@ class Degraded:
 
     def answers_on_wire(self, images: Tensor, wire: Wire) -> Iterator[AnswerPart]:
         """The same, and `wire` knows of every request."""
-        for rows, scores in ask_on_wire(self.api, self.incoming(images), wire):
+        for rows, scores in ask_on_wire(self.api, self.incoming(images), _Watched(wire, self)):
             yield rows, self.outgoing(scores)
 
     def incoming(self, images: Tensor) -> Tensor:
@@ -60,6 +60,17 @@ class Degraded:
     def outgoing(self, scores: Tensor) -> Tensor:
         """What is left of `scores` (n, k) when they come back."""
         return scores
+
+
+class _Watched:
+    """A wire to which what comes late is as coarse as everything else."""
+
+    def __init__(self, wire: Wire, endpoint: Degraded) -> None:
+        self._wire, self._endpoint = wire, endpoint
+        self.sending, self.ended = wire.sending, wire.ended
+
+    def rescue(self, rows: Sequence[int], scores: Tensor) -> None:
+        self._wire.rescue(rows, self._endpoint.outgoing(scores))
 
 
 class Quantised(Degraded):
