@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# The paper's tables and figures at laptop scale, one seed; cells that two of them share are run once. Of tab:zofo, tab:sh,
-# tab:mh, queries and relatives not all rows are in yet:
+# The paper's tables and figures at laptop scale, one seed, of tab:ablation three; cells that two of them share are run once.
+# Not all rows of tab:sh, tab:mh, queries, relatives, and of tab:ss on MiniImageNet and CUB, are in yet:
 # results/bench/make.sh CIFAR_FS WORK
 source "$(dirname "$0")/../setup.sh"
 
 bench() { dfml bench "$@" --scale laptop --zoos . --work bench-work --out "$here"; }
-for table in tab:ss tab:ablation tab:zofo tab:sentivity tab:sh queries; do
+bench tab:ablation --data "$data" --seeds 3
+for table in tab:ss tab:zofo tab:sentivity tab:numberapi fig:apinum tab:sh queries; do
     bench $table --data "$data" --seeds 1
 done
 bench fig:apiacc --data "$data"
 all=$(dirname "$data") # a folder with cifar-fs/, mini-imagenet/ and cub/
+for dataset in mini-imagenet cub; do
+    bench tab:ss --dataset $dataset --data "$all/$dataset" --seeds 1
+done
 bench tab:mh --data "$all" --seeds 1
 bench fig:apiacc_all --data "$all"
 bench relatives --data "$data" --seeds 1
