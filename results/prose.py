@@ -138,6 +138,8 @@ NAMES: dict[str, Any] = {
     **{name: lookup(f"laptop-cifar-fs-tab-{name}") for name in ("ss", "sh", "zofo", "ablation", "numberapi")},
     "queries": lookup("laptop-cifar-fs-queries"),
     "mh": lookup("laptop-mh-tab-mh"),
+    "mini": lookup("laptop-mini-imagenet-tab-ss"),
+    "cub": lookup("laptop-cub-tab-ss"),
     "real": lookup("test-cifar-fs-real"),
     **{f.__name__: f for f in (gains, published_gains, asked, runs, mean, reached, live)},
     **{f.__name__: f for f in (hours, benchmark, baseline, stack_costs)},
