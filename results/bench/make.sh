@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The paper's tables and figures at laptop scale, one seed, of tab:ablation three; cells that two of them share are run once.
-# Not all rows of tab:sh, tab:mh, queries, relatives, and of tab:ss on MiniImageNet and CUB, are in yet:
+# Not all rows of tab:mh, queries, relatives, and of tab:ss on MiniImageNet and CUB, are in yet:
 # results/bench/make.sh CIFAR_FS WORK
 source "$(dirname "$0")/../setup.sh"
 
