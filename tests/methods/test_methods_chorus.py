@@ -374,3 +374,10 @@ def test_how_far_queries_are_spread_follows_the_apis_and_the_training():
     assert [spread_for(1000, [5] * 100, learned=n) for n in (40_000, 100_000, 199_999, 10**7)] == [1, 2, 3, 4]
     assert [spread([5] * apis) for apis in (3000, 5000, 10_000)] == [4, 2, 1], "answers stay at 270 MB"
     assert spread([1000] * 100_000) == 1
+
+
+@pytest.mark.parametrize("spread", [-3, 3])
+def test_pictures_that_nobody_would_hear_of_are_refused(apis, tmp_path, spread):
+    with pytest.raises(ConfigError, match=f"spread={spread} cannot be: 2 APIs can share from 1 to 2 pictures"):
+        learn(apis, tmp_path / "run", settings=[*SMALL, f"spread={spread}"])
+    assert [api.answered for api in apis] == [0, 0]

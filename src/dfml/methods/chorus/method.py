@@ -100,6 +100,11 @@ def plan(
             f"the budget leaves {min(bounds)} queries an API, too few to learn from; "
             f"{len(specs)} APIs need at least {FEWEST * len(specs):,} in all"
         )
+    if not 0 <= config.spread <= len(specs):
+        raise ConfigError(
+            f"spread={config.spread} cannot be: {len(specs)} APIs can share from 1 to {len(specs)} pictures a query, "
+            "or else nobody hears of some; 0 chooses"
+        )
     queries, distil = min(bounds), config.distil
     distil = replace(
         distil,
