@@ -17,6 +17,7 @@ from benchmarks.turns import Contender, Turn, entered
 
 from dfml.methods.chorus.asking import AnswerTable
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
+from dfml.methods.chorus.vocabulary import Vocabulary
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.rng import stream
@@ -33,7 +34,15 @@ def student(apis: int, spec: NetSpec, config: ChorusDistilConfig, *, side_by_sid
     probs = torch.rand(250, apis, 5, generator=stream(0, "answers")).mul_(5).softmax(-1)
     answers = AnswerTable(images, probs, torch.ones(250, apis, dtype=torch.bool), torch.full((apis,), 5))
     net = Net(spec)
-    return ChorusStudent(net, net.init(stream(0)), answers, config, rng=stream(1), side_by_side=side_by_side)
+    return ChorusStudent(
+        net,
+        net.init(stream(0)),
+        answers,
+        config,
+        vocabulary=Vocabulary.apart([5] * apis),
+        rng=stream(1),
+        side_by_side=side_by_side,
+    )
 
 
 def learning(config: ChorusDistilConfig, cores: int, turn: Turn) -> None:

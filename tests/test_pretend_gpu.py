@@ -199,6 +199,7 @@ def test_a_run_begun_on_a_device_goes_on_on_another(gpu, tmp_path, method):
 def test_a_student_saved_on_a_device_goes_on_on_the_cpu(gpu, tmp_path):
     from dfml.methods.chorus.asking import AnswerTable
     from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
+    from dfml.methods.chorus.vocabulary import Vocabulary
 
     net, config = Net(SPEC), ChorusDistilConfig(steps=6, batch=8)
     probs = torch.rand(32, 2, 3, generator=stream(2)).softmax(-1)
@@ -206,7 +207,8 @@ def test_a_student_saved_on_a_device_goes_on_on_the_cpu(gpu, tmp_path):
     answers = AnswerTable(images, probs, torch.ones(32, 2, dtype=torch.bool), torch.tensor([3, 2]))
 
     def student(device):
-        return ChorusStudent(net, net.init(stream(0), device=device), answers.on(device), config, rng=stream(1))
+        start, vocabulary = net.init(stream(0), device=device), Vocabulary.apart([3, 2])
+        return ChorusStudent(net, start, answers.on(device), config, vocabulary=vocabulary, rng=stream(1))
 
     there, here = student(DEVICE), student(torch.device("cpu"))
     for _ in range(3):

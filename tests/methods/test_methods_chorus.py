@@ -23,6 +23,7 @@ from dfml.methods.chorus.asking import IMAGES_A_CALL, AnswerTable, ask_all, sure
 from dfml.methods.chorus.sharing import shared_out, spread_for
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
 from dfml.methods.chorus.trust import believed, foreseen, softened
+from dfml.methods.chorus.vocabulary import Vocabulary
 from dfml.methods.footprint import feature_count
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
@@ -279,7 +280,9 @@ def test_the_student_learns_what_its_teachers_know():
     answers = ask_all([api], images, rows=[torch.arange(600)])
     start = net.init(stream(0))
     config = ChorusDistilConfig(steps=200, batch=64, jitter=0, shift=0)
-    student = ChorusStudent(net, start, answers, config, rng=stream(1))
+    student = ChorusStudent(
+        net, start, answers, config, vocabulary=Vocabulary.apart(answers.ways.tolist()), rng=stream(1)
+    )
     for _ in range(config.steps):
         student.advance()
     fresh = prior(400, seed=9, size=16).float() / 255

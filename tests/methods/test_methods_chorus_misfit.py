@@ -6,6 +6,7 @@ import torch
 from dfml.methods.chorus.asking import AnswerTable
 from dfml.methods.chorus.misfit import Directions, Probabilities
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
+from dfml.methods.chorus.vocabulary import Vocabulary
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.rng import stream
@@ -66,10 +67,13 @@ def test_a_student_of_many_classes_learns_directions_and_drops_who_says_nothing(
     table = answers(rng)
     net = Net(NetSpec(width=8, size=16))
     config = ChorusDistilConfig(steps=120, batch=32, jitter=0.0, shift=0, held_out=0.2, weigh_at=0.5)
-    student = ChorusStudent(net, net.init(stream(0)), table, config, rng=stream(1))
+    student = ChorusStudent(
+        net, net.init(stream(0)), table, config, vocabulary=Vocabulary.apart([WAY] * 3), rng=stream(1)
+    )
     losses = [student.advance() for _ in range(120)]
     assert isinstance(student.misfit, Directions)
     assert student.trust.tolist() == [1.0, 0.0, 0.0]
     assert sum(losses[-10:]) / 10 < 0.4 < losses[0]
     few = AnswerTable(table.images, table.probs[..., :5], table.asked, torch.full((3,), 5))
-    assert isinstance(ChorusStudent(net, net.init(stream(0)), few, config, rng=stream(1)).misfit, Probabilities)
+    student = ChorusStudent(net, net.init(stream(0)), few, config, vocabulary=Vocabulary.apart([5] * 3), rng=stream(1))
+    assert isinstance(student.misfit, Probabilities)

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from dfml.methods.chorus.asking import AnswerTable
-from dfml.methods.chorus.heads import AnswerHeads
+from dfml.methods.chorus.heads import SparseAdam
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
+from dfml.methods.chorus.vocabulary import Vocabulary
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net
 from dfml.rng import stream
@@ -26,7 +27,15 @@ def table(count=60):
 def student(*, width=4, side_by_side=map, **settings):
     config = ChorusDistilConfig(**{"steps": 12, "batch": 16, "held_out": 0.0, **settings})
     net = Net(NetSpec(width=width, size=16))
-    return ChorusStudent(net, net.init(stream(2)), table(), config, rng=stream(3), side_by_side=side_by_side)
+    return ChorusStudent(
+        net,
+        net.init(stream(2)),
+        table(),
+        config,
+        vocabulary=Vocabulary.apart([4] * APIS),
+        rng=stream(3),
+        side_by_side=side_by_side,
+    )
 
 
 def test_any_number_of_workers_makes_the_same_bits():
@@ -49,35 +58,33 @@ def test_the_threads_of_the_process_are_as_before():
     assert torch.get_num_threads() == 2
 
 
-def test_heads_of_all_apis_are_trained_as_torch_trains_them(rng):
-    heads = AnswerHeads(torch.tensor([3, 2]), way=3, features=5, rng=rng)
-    same = {name: value.clone().requires_grad_() for name, value in heads.values.items()}
+def test_what_is_in_every_update_is_trained_as_torch_trains_it(rng):
+    items = SparseAdam({"weight": torch.randn(3, 5, generator=rng), "bias": torch.zeros(3)})
+    same = {name: value.clone().requires_grad_() for name, value in items.values.items()}
     adam = torch.optim.Adam(same.values(), lr=0.01, betas=(0.8, 0.99))
     for _ in range(4):
         gradient = {name: torch.randn(value.shape, generator=rng) for name, value in same.items()}
         for name, value in same.items():
             value.grad = gradient[name]
         adam.step()
-        heads.update(torch.arange(2), gradient, lr=0.01, betas=(0.8, 0.99))
-    assert all(torch.allclose(heads.values[name], value, atol=1e-7) for name, value in same.items())
+        items.update(torch.arange(3), gradient, lr=0.01, betas=(0.8, 0.99))
+    assert all(torch.allclose(items.values[name], value, atol=1e-7) for name, value in same.items())
 
 
-def test_an_api_that_is_heard_late_moves_as_far_as_one_heard_from_the_beginning(rng):
+def test_what_is_heard_late_moves_as_far_as_what_is_heard_from_the_beginning():
     """Adam's first step is as long as the rate, whatever the gradient, however many steps others have made."""
-    heads = AnswerHeads(torch.tensor([3, 3]), way=3, features=5, rng=rng)
-    start = heads.values["weight"].clone()
-    for apis in (torch.tensor([0]),) * 50 + (torch.tensor([1]),):
-        gradient = {name: torch.ones_like(value[apis]) for name, value in heads.values.items()}
-        heads.update(apis, gradient, lr=0.01, betas=(0.9, 0.999))
-    assert torch.allclose(start[1] - heads.values["weight"][1], torch.full((3, 5), 0.01), atol=1e-5)
+    items = SparseAdam({"weight": torch.zeros(2, 5)})
+    for some in (torch.tensor([0]),) * 50 + (torch.tensor([1]),):
+        items.update(some, {"weight": torch.ones(1, 5)}, lr=0.01, betas=(0.9, 0.999))
+    assert torch.allclose(items.values["weight"][1], torch.full((5,), -0.01), atol=1e-5)
 
 
 def test_an_update_listens_to_as_many_apis_as_it_is_told_and_in_the_end_to_all():
     learning, moved = student(heard=2), torch.zeros(APIS, dtype=torch.bool)
     for _ in range(12):
-        before = learning.heads.values["weight"].clone()
+        before = learning.heads.values["leaning"].clone()
         learning.advance()
-        changed = (learning.heads.values["weight"] != before).flatten(1).any(1)
+        changed = (learning.heads.values["leaning"] != before).flatten(1).any(1)
         assert int(changed.sum()) == 2
         moved |= changed
     assert moved.all()
@@ -88,8 +95,10 @@ def test_whoever_is_not_believed_is_not_listened_to():
     learning.trust = torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0, 1.0])
     for _ in range(12):
         learning.advance()
-    assert learning.heads.updates[[0, 3]].tolist() == [0, 0]
-    assert int(learning.heads.updates.sum()) == 24
+    updates = learning.heads.manner.updates
+    assert updates[[0, 3]].tolist() == [0, 0]
+    assert int(updates.sum()) == 24
+    assert learning.heads.classes.updates.view(APIS, 4).T.tolist() == [updates.tolist()] * 4, "nor their classes"
 
 
 @pytest.mark.parametrize("heard", [2, 256])

@@ -9,6 +9,7 @@ from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.methods.chorus.asking import AnswerTable
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
+from dfml.methods.chorus.vocabulary import Vocabulary
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics, blend
 from dfml.rng import stream
@@ -55,7 +56,15 @@ def distilled(
     config = ChorusDistilConfig(steps=total, lr=LR, batch=min(128, len(table.images)), power=0.5)
     rng = stream(seed, "refine")
     with single_cores(cores()) as side_by_side:
-        student = ChorusStudent(Net(init.net), init.params, table, config, rng=rng, side_by_side=side_by_side)
+        student = ChorusStudent(
+            Net(init.net),
+            init.params,
+            table,
+            config,
+            vocabulary=Vocabulary.apart(table.ways.tolist()),
+            rng=rng,
+            side_by_side=side_by_side,
+        )
         while student.step < total:
             loss = student.advance()
             on_step(student.step, total, loss)

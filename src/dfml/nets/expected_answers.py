@@ -14,14 +14,14 @@ NOWHERE = -1e4
 
 
 class ExpectedAnswers(nn.Module):
-    """The heads that a student was distilled with, one linear layer an API, as an embedding of its features f:
+    """What a student was distilled with, one linear layer an API, as an embedding of its features f:
 
         expected(f) = [ (f - centre) / |f - centre|,  r (s - mean) / |s - mean| ],   s = sqrt(softmax(weight f + bias))
 
-    where the softmax is over each API's classes. `centre` and `mean` are f and s averaged over the images of learning,
-    so that what all images have in common does not count. A class that an API lacks has a bias so low that s is zero.
-    A student that was taught the directions of answers, for which `directional` stands, has s = the direction of
-    softmax(weight f + bias) instead (`answer_directions`).
+    where the softmax is over each API's classes; APIs that share classes are as one that knows all of theirs. `centre`
+    and `mean` are f and s averaged over the images of learning, so that what all images have in common does not count.
+    A class that an API lacks has a bias so low that s is zero. A student that was taught the directions of answers, for
+    which `directional` stands, has s = the direction of softmax(weight f + bias) instead (`answer_directions`).
 
     Both halves are needed: the answers of a hundred APIs say more than the features, those of ten say less, and of
     1,000 classes a student foresees little. `answer_weight` is r, see `weight_of_answers`. Files that were written

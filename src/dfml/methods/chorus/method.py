@@ -22,6 +22,7 @@ from dfml.methods.budgets import within_budgets
 from dfml.methods.chorus.asking import AnswerTable, ask_all, surest
 from dfml.methods.chorus.sharing import shared_out, spread_for
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
+from dfml.methods.chorus.vocabulary import Vocabulary, agreeing
 from dfml.methods.footprint import (
     CALL,
     LOADED,
@@ -110,6 +111,7 @@ def plan(
         distil,
         steps=distil.steps or max(FEWEST_STEPS, round(USUAL_STEPS * (queries / USUAL) ** 0.5)),
         power=distil.power or (0.5 if config.own_images else 1.0),
+        classes="by-name" if distil.classes == "auto" else distil.classes,
     )
     spread = config.spread or spread_for(queries, [spec.way for spec in specs], learned=distil.steps * distil.batch)
     return replace(config, queries=queries, spread=spread, net=config.net.fitted(specs), distil=distil)
@@ -169,9 +171,10 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
         said = answers.probs[answers.asked[:, column], column, : api.spec.way]
         place.emit(ApiHeard(api=api.spec.name, answers=len(said), label_entropy=round(label_entropy(said), 3)))
     _keep_surest(answers.rows(torch.arange(own, len(answers.images))), place)  # a user's are not copied
-    spec, device = config.net.spec, place.hardware.device
+    spec, device, vocabulary = config.net.spec, place.hardware.device, _vocabulary(config, place, answers)
     with single_cores(cores()) as side_by_side:
-        student = _distil(config, place, answers.on(device), side_by_side if device.type == "cpu" else map)
+        side_by_side = side_by_side if device.type == "cpu" else map
+        student = _distil(config, place, answers.on(device), vocabulary, side_by_side)
         for api, weight in zip(place.apis, student.trust.tolist(), strict=True):
             place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
         some = answers.images[:512].to(device).float() / 255  # the user's own where there are some: they stand first
@@ -179,13 +182,17 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
         return Initialisation(student.params, spec, statistics, expected=student.expected(some))
 
 
-def _distil(config: ChorusConfig, place: Workplace, answers: AnswerTable, side_by_side: Map) -> ChorusStudent:
+def _distil(
+    config: ChorusConfig, place: Workplace, answers: AnswerTable, vocabulary: Vocabulary, side_by_side: Map
+) -> ChorusStudent:
     """A student that has learned the answers, from the checkpoint on where there is one."""
     steps, checkpoint = config.distil.steps, place.run.checkpoint
     net = Net(config.net.spec, mixed=place.hardware.mixed)
     start = config.net.begin(place.seed, device=answers.probs.device)
     rng = stream(place.seed, "distil")
-    student = ChorusStudent(net, start, answers, config.distil, rng=rng, side_by_side=side_by_side)
+    student = ChorusStudent(
+        net, start, answers, config.distil, vocabulary=vocabulary, rng=rng, side_by_side=side_by_side
+    )
     if place.run.resumed and checkpoint.exists():
         student.load(checkpoint)
     saved, unsaid = time.monotonic(), list[float]()
@@ -200,6 +207,20 @@ def _distil(config: ChorusConfig, place: Workplace, answers: AnswerTable, side_b
             student.save(checkpoint)
             saved = time.monotonic()
     return student
+
+
+def _vocabulary(config: ChorusConfig, place: Workplace, answers: AnswerTable) -> Vocabulary:
+    """Which classes are one. A run begun before there was a choice, and resumed, has left it open: none are."""
+    names = [api.spec.classes for api in place.apis]
+    if config.distil.classes != "by-name":
+        return Vocabulary.apart([len(of_api) for of_api in names])
+    vocabulary, strangers = agreeing(names, answers)
+    for api in strangers:
+        text = (
+            f"{place.apis[api].spec.name} means other things than others by the same names: its classes are kept apart"
+        )
+        place.emit(Remark(text=text))
+    return vocabulary
 
 
 def _left(config: ChorusConfig, place: Workplace) -> list[str]:

@@ -16,12 +16,13 @@ from dfml.methods.chorus.asking import AnswerTable
 from dfml.methods.chorus.heads import AnswerHeads
 from dfml.methods.chorus.misfit import Directions, Misfit, Probabilities
 from dfml.methods.chorus.trust import believed
+from dfml.methods.chorus.vocabulary import Vocabulary
 from dfml.nets.answer_directions import MANY_CLASSES
 from dfml.nets.expected_answers import ExpectedAnswers, weight_of_answers
 from dfml.nets.functional import Net, Params
 from dfml.runtime import Map
 
-KIND, VERSION = "chorus checkpoint", 4
+KIND, VERSION = "chorus checkpoint", 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,8 @@ class ChorusDistilConfig:
     compare: Literal["auto", "probabilities", "directions"] = "auto"
     """what of an answer is to be met: its probabilities, by KL, or its direction, by cosine (`misfit`); auto takes the
     direction where most APIs have more than 20 classes"""
+    classes: Literal["auto", "by-name", "apart"] = "auto"
+    """whether classes that several APIs know by one name are one to the student; auto says so (`vocabulary`)"""
     power: float = 0.0
     """probabilities p are met as p^power, made to sum to 1; 0: 0.5 with pictures of the user's own, else 1"""
     weigh_at: float = 0.25
@@ -65,7 +68,8 @@ class ChorusStudent:
 
         trust_a * misfit(API a's answer, softmax(head_a(body(image))))
 
-    where the misfit is KL or, for APIs of many classes, lies in the direction of an answer (`misfit`).
+    where the misfit is KL or, for APIs of many classes, lies in the direction of an answer (`misfit`). Heads share what
+    `vocabulary` says is one class.
 
     `params` is where the body starts; their own head stays as it is. `advance` makes one update; `side_by_side` shares
     it out to cores, which changes no bit. `save` and `load` are exact: a student that is loaded goes on to the same
@@ -79,20 +83,22 @@ class ChorusStudent:
         answers: AnswerTable,
         config: ChorusDistilConfig,
         *,
+        vocabulary: Vocabulary,
         rng: Generator,
         side_by_side: Map = map,
     ) -> None:
         self.net, self.answers, self.config, self.rng, self.side_by_side = net, answers, config, rng, side_by_side
-        self.apis, way = answers.probs.shape[1:]
+        self.apis = answers.probs.shape[1]
         self.head = {name: p for name, p in params.items() if name.startswith("head.")}
         self.body = {name: p.clone().requires_grad_() for name, p in params.items() if name not in self.head}
-        self.heads = AnswerHeads(answers.ways, way=way, features=params["head.weight"].shape[1], rng=rng)
+        features, device = params["head.weight"].shape[1], answers.probs.device
+        self.heads = AnswerHeads(vocabulary, features=features, rng=rng, device=device)
         self.optimiser = torch.optim.Adam(list(self.body.values()), lr=config.lr, fused=True)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, config.lr, total_steps=config.steps)
         self.step = 0
         self.order = torch.randperm(len(answers.images), generator=rng)
         self.queue = self.order[:0]
-        self.trust = torch.ones(self.apis, device=answers.probs.device)
+        self.trust = torch.ones(self.apis, device=device)
         self.gain = torch.ones_like(self.trust)
         many = config.compare == "auto" and float(answers.ways.median()) > MANY_CLASSES
         self.misfit: Misfit = Probabilities(config.power or 1.0)
@@ -106,16 +112,23 @@ class ChorusStudent:
 
     @torch.no_grad()
     def expected(self, images: Tensor) -> ExpectedAnswers:
-        """The heads of the APIs that were kept, centred on the answers expected for `images` (n, c, h, w) in [0, 1]."""
+        """What the APIs that were kept would say if each knew all classes of its circle (`AnswerHeads.circles`).
+
+        Centred on what is expected for `images` (n, c, h, w) in [0, 1].
+        """
         kept = (self.trust > 0).nonzero().squeeze(1)
-        layers = {name: layer.detach() for name, layer in self.heads.of(kept).items()}
-        weight, bias = layers["weight"].flatten(0, 1), (layers["bias"] + self.heads.absent[kept]).flatten()
+        weight, bias = self.heads.circles(kept)
         features = self.net.features(self.params, images)
         gain = self.gain[kept]
         share = gain.square() if self.misfit.directions else gain  # of an answer: a cosine explains its square
         r = weight_of_answers(share, self.answers.ways[kept], features=features.shape[1])
         return ExpectedAnswers.centred_on(
-            weight, bias, features, apis=len(kept), answer_weight=r, directions=self.misfit.directions
+            weight.flatten(0, 1),
+            bias.flatten(),
+            features,
+            apis=len(bias),
+            answer_weight=r,
+            directions=self.misfit.directions,
         )
 
     def advance(self) -> float:
