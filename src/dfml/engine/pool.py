@@ -1,7 +1,9 @@
 """Independent pieces of work side by side: one single-threaded process for each core."""
 
 import multiprocessing
+import os
 import queue
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -91,7 +93,15 @@ def _drain(reports: "Queue[WorkProgress]") -> Iterator[WorkProgress]:
 def _start_worker(reports: "Queue[WorkProgress]") -> None:
     global _reports
     _reports = reports
+    threading.Thread(target=_end_with_master, daemon=True).start()
     work_beside_others()
+
+
+def _end_with_master() -> None:
+    """A worker of a master that was killed would hold on to its core and to the run it works on, unseen."""
+    if (master := multiprocessing.parent_process()) is not None:
+        master.join()
+        os._exit(1)
 
 
 def _run(work: Callable[[Item, Report], Result], item: Item, index: int) -> tuple[Result, int]:
