@@ -82,7 +82,7 @@ def main() -> None:
             if isinstance(event, ApiWeighed) and event.weight == 0:
                 print(f"{event.api} is left out", flush=True)
 
-        settings = [f"queries={args.queries}", f"distil.steps={args.steps}", "spread=1"]
+        settings = [f"queries={args.queries}", f"distil.steps={args.steps}", "spread=1", "distil.classes=apart"]
         out = args.work / f"{name}-{args.seed}"
         dfml.learn(conditions[name](), out, settings=settings, seed=args.seed, resume=True, on_event=show)
 

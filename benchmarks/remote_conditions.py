@@ -50,7 +50,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     args.work.mkdir(parents=True, exist_ok=True)
-    settings = [f"queries={args.queries}", f"distil.steps={args.steps}", "spread=1"]
+    settings = [f"queries={args.queries}", f"distil.steps={args.steps}", "spread=1", "distil.classes=apart"]
     for name in args.conditions:
         options, output = CONDITIONS[name]
         out = args.work / f"{name}-{args.seed}"
