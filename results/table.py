@@ -61,8 +61,8 @@ def accuracy_table() -> str:
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="prototype", variant="product"),
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="answers"),
         row("**chorus**, 100 APIs", "chorus-5000", "5,000", head="answers", variant="product"),
-        row("**chorus**, 100 APIs, `strong`, `spread=1`", "strong", "5,000", head="prototype", variant="product"),
-        row("**chorus**, 100 APIs, `strong`, `spread=1`", "strong", "5,000", head="answers", variant="product"),
+        row("**chorus**, 100 APIs, `strong`", "strong", "5,000", head="prototype", variant="product"),
+        row("**chorus**, 100 APIs, `strong`", "strong", "5,000", head="answers", variant="product"),
         "| *the paper:* BiDf-MKD, 100 APIs | *millions* | *its own* | *35.48 ± 0.67* | *47.58 ± 0.74* | |",
         "| *the paper:* its white-box bound | | *its own* | *37.66 ± 0.75* | *51.16 ± 0.79* | |",
     ])  # fmt: skip

@@ -8,8 +8,7 @@ measure test 600 chorus-5000-0 chorus-5000-0-centred --head prototype --centre
 # the product: statistics frozen at adaptation; the blend was chosen on validation classes, in results/inductive
 measure test 600 chorus-5000-0 chorus-5000-0-product --head prototype answers --inductive
 
-# before queries were spread over more pictures than each API hears of; that has not been run for this student yet
-dfml learn zoo100 --preset strong --set spread=1 --seed 0 --out strong-0
+dfml learn zoo100 --preset strong --seed 0 --out strong-0
 measure test 600 strong-0 strong-0-product --head prototype answers --inductive
 
 for seed in 0 1 2; do
@@ -21,7 +20,7 @@ for seed in 0 1 2; do
     measure test 600 bidf-mkd-10-$seed bidf-mkd-10-$seed --head finetune prototype
 done
 
-for seed in 0 1; do
+for seed in 0 1 2; do
     dfml learn zoo100 --budget-per-api 500 --seed $seed --out chorus-500-$seed
     measure test 600 chorus-500-$seed chorus-500-$seed --head prototype
     measure test 600 chorus-500-$seed chorus-500-$seed-centred --head prototype --centre
