@@ -13,6 +13,10 @@ from torch import Tensor
 from dfml.errors import ArtifactError
 
 
+class OtherFormat(ArtifactError):
+    """A file of ours in a format that this version does not read."""
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Replace `path` in one step: a reader sees the old content or the new, also after a crash."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
@@ -50,7 +54,7 @@ def load_tensors(path: Path, *, kind: str, version: int) -> tuple[dict[str, Tens
             f"{path} holds {header.get('dfml', 'something else')}, not a dfml {kind}; name another file"
         )
     if header.get("version") != str(version):
-        raise ArtifactError(
+        raise OtherFormat(
             f"{path} is a {kind} of format {header.get('version')}, this dfml reads format {version}; "
             "make it anew or use the dfml that wrote it"
         )

@@ -19,6 +19,7 @@ from dfml.events import ApiFailed, ApiWeighed, Remark, Step
 from dfml.images.prior import prior
 from dfml.learning import learn
 from dfml.methods.chorus import method as chorus
+from dfml.methods.chorus import student
 from dfml.methods.chorus.asking import IMAGES_A_CALL, AnswerTable, ask_all, surest
 from dfml.methods.chorus.sharing import shared_out, spread_for
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
@@ -145,6 +146,22 @@ def test_a_checkpoint_of_other_answers_is_not_gone_on_with(apis, tmp_path, monke
         learn(apis, tmp_path / "run", settings=SMALL, on_event=stop)
     apis[1].up = True
     assert same(whole, learn(apis, tmp_path / "run", settings=SMALL, resume=True))
+
+
+def test_a_checkpoint_of_another_version_costs_time_and_no_query(apis, tmp_path, monkeypatch):
+    monkeypatch.setattr(chorus, "CHECKPOINT_SECONDS", 0.0)
+    whole = learn(apis, tmp_path / "whole", settings=SMALL)
+
+    def stop(event):
+        if isinstance(event, Step) and event.stage == "distilling" and event.done == 20:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as before:
+        before.setattr(student, "VERSION", student.VERSION - 1)
+        with pytest.raises(KeyboardInterrupt):
+            learn(apis, tmp_path / "run", settings=SMALL, on_event=stop)
+    assert same(whole, learn(apis, tmp_path / "run", settings=SMALL, resume=True))
+    assert [api.answered for api in apis] == [600, 600]
 
 
 def test_a_run_keeps_what_a_report_shows(apis, tmp_path):

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from dfml.files import load_tensors, save_tensors
+from dfml.files import OtherFormat, load_tensors, save_tensors
 from dfml.images.augment import augment
 from dfml.methods.chorus.asking import AnswerTable
 from dfml.methods.chorus.heads import AnswerHeads
@@ -172,8 +172,14 @@ class ChorusStudent:
         save_tensors(path, tensors, kind=KIND, version=VERSION, about=about)
 
     def load(self, path: Path) -> bool:
-        """Go on where `save` was called; False, and nothing changed, if that student learned from other answers."""
-        tensors, about = load_tensors(path, kind=KIND, version=VERSION)
+        """Go on where `save` was called; False, and nothing changed, if that student learned from other answers.
+
+        Also if another version of dfml saved it: what was paid for are the answers, and they are on file.
+        """
+        try:
+            tensors, about = load_tensors(path, kind=KIND, version=VERSION)
+        except OtherFormat:
+            return False
         if about["answers"] != self._digest:
             return False
         moments: dict[int, dict[str, Tensor]] = {}
