@@ -135,7 +135,10 @@ def stack_costs(*, far: bool) -> list[float]:
 
 
 NAMES: dict[str, Any] = {
-    **{name: lookup(f"laptop-cifar-fs-tab-{name}") for name in ("ss", "sh", "zofo", "ablation", "numberapi", "numberquery")},
+    **{
+        name: lookup(f"laptop-cifar-fs-tab-{name}")
+        for name in ("ss", "sh", "zofo", "ablation", "numberapi", "numberquery")
+    },
     "queries": lookup("laptop-cifar-fs-queries"),
     "relatives": lookup("laptop-cifar-fs-relatives"),
     "mh": lookup("laptop-mh-tab-mh"),

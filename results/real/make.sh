@@ -35,5 +35,4 @@ measure test 300 real-strong six-test --ask real-apis/apis.toml --ask-share .1 .
 measure val 150 real-strong lite0-val --ask real-apis/lite0.toml --ask-share 0 .1 .3 .5 1
 # Classes of one name as one, and every picture shown to one network: what that student knows by itself.
 dfml learn real-apis/imagenet.toml --preset strong --budget-per-api 1000 --set spread=4 --out real-named
-measure val 600 real-named named-val --head prototype answers --inductive
 measure test 300 real-named named-test --head prototype answers --inductive
