@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 import torch
 
 import dfml
@@ -227,6 +228,27 @@ def test_no_untrained_network_is_saved(tmp_path, method, settings):
     assert not (run / "init.safetensors").exists()
     dfml.learn([local()], run, **options, resume=True, forgive_doubt=True)
     assert spending(run)["queries"] == SET
+
+
+def test_a_run_that_an_older_version_began_goes_on_as_it_began(tmp_path):
+    """It knew nothing of choices that came later, and what it has paid for is about the pictures of its own time."""
+    since = {"spread": 1, "pictures": "painted"}
+    since_distil = {"classes": "apart", "optimiser": "adam", "turn": 0.03}
+    settings = ["queries=200", "distil.steps=3", "net.width=4"]
+    choices = [f"{key}={value}" for key, value in since.items()]
+    choices += [f"distil.{key}={value}" for key, value in since_distil.items()]
+    calls = []
+    with pytest.raises(Stopped):
+        dfml.learn([local()], tmp_path / "run", settings=settings + choices, on_event=stop_at("distilling", 1))
+    config = read_config(tmp_path / "run")
+    for names, table in ((since, config["settings"]), (since_distil, config["settings"]["distil"])):
+        for name in names:
+            del table[name]
+    (tmp_path / "run" / "config.toml").write_text(tomli_w.dumps(config))
+    dfml.learn([local(calls=calls)], tmp_path / "run", settings=settings, resume=True)
+    assert calls == []
+    dfml.learn([local()], tmp_path / "whole", settings=settings + choices)
+    assert same(tmp_path / "run", tmp_path / "whole")
 
 
 def test_single_level_methods_tell_of_apis_that_failed_and_get_them_later(tmp_path):

@@ -196,15 +196,17 @@ _PLANNED = (
 def _as_begun(run: Path, config: Any, table: dict[str, Any], settings: Iterable[str]) -> tuple[Any, dict[str, Any]]:
     """The plan that a run began with, where a new one differs only in what follows from the APIs and the budgets.
 
-    Another plan would ask about other images, and what is paid for would be of no use. Where nothing was answered yet
-    there is nothing to lose: then the manifest as it is now decides.
+    And in what there was no choice about in the version that began it: of a field that its config lacks, methods
+    understand the default as they worked before. Another plan would ask about other images, and what is paid for would
+    be of no use. Where nothing was answered yet there is nothing to lose: then the manifest as it is now decides.
     """
     before = read_config(run)
     old, new = before.get("settings", {}), table["settings"]
     changed = {key for key in _flat(old).keys() | _flat(new).keys() if _flat(old).get(key) != _flat(new).get(key)}
+    since = _flat(new).keys() - _flat(old).keys()
     asked_for = {assignment.partition("=")[0].strip() for assignment in settings}
     same = all(before.get(key) == table.get(key) for key in (before.keys() | table.keys()) - {"settings", *BUDGETS})
-    if not changed or not changed <= set(_PLANNED) - asked_for or not same:
+    if not changed or not changed <= {*_PLANNED, *since} - asked_for or not same:
         return config, table  # equal, or a difference of which the run folder tells
     if spending(run)["queries"] == 0:
         start_again(run, table)

@@ -7,11 +7,14 @@ import torch
 from dfml.errors import ConfigError
 from dfml.images.prior import CHUNK, Prior, prior
 
+KINDS = pytest.mark.parametrize("kind", ["painted", "mixed"])
 
-def test_an_image_does_not_depend_on_how_many_are_asked_for():
-    long = prior(CHUNK + 40, seed=3)
-    assert torch.equal(prior(7, seed=3), long[:7])
-    assert torch.equal(Prior(seed=3).images(CHUNK - 5, 20), long[CHUNK - 5 : CHUNK + 15])
+
+@KINDS
+def test_an_image_does_not_depend_on_how_many_are_asked_for(kind):
+    long = prior(CHUNK + 40, seed=3, kind=kind)
+    assert torch.equal(prior(7, seed=3, kind=kind), long[:7])
+    assert torch.equal(Prior(seed=3, kind=kind).images(CHUNK - 5, 20), long[CHUNK - 5 : CHUNK + 15])
 
 
 def test_batches_of_any_size_read_the_same_stream():
@@ -19,23 +22,25 @@ def test_batches_of_any_size_read_the_same_stream():
     assert torch.equal(torch.cat([next(stream) for _ in range(3)]), whole[:300])
 
 
-def test_the_global_generator_is_neither_read_nor_moved():
+@KINDS
+def test_the_global_generator_is_neither_read_nor_moved(kind):
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    first = prior(4, seed=0)
+    first = prior(4, seed=0, kind=kind)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(2)
-    assert torch.equal(prior(4, seed=0), first)
+    assert torch.equal(prior(4, seed=0, kind=kind), first)
 
 
-def test_seeds_give_different_images_and_no_image_comes_twice():
-    images = torch.cat([prior(300, seed=0), prior(300, seed=1)]).flatten(1).numpy()
-    assert len(np.unique(images, axis=0)) == 600
+def test_seeds_and_kinds_give_different_images_and_no_image_comes_twice():
+    drawn = [prior(300, seed=0), prior(300, seed=1), prior(300, seed=0, kind="mixed")]
+    assert len(np.unique(torch.cat(drawn).flatten(1).numpy(), axis=0)) == 900
 
 
+@KINDS
 @pytest.mark.parametrize(("size", "channels"), [(8, 1), (28, 1), (32, 3), (33, 3), (84, 3), (97, 1), (224, 3)])
-def test_any_size_and_channel_count(size, channels):
-    images = prior(3, size=size, channels=channels, seed=0)
+def test_any_size_and_channel_count(size, channels, kind):
+    images = prior(3, size=size, channels=channels, seed=0, kind=kind)
     assert images.dtype == torch.uint8
     assert images.shape == (3, channels, size, size)
 
@@ -44,15 +49,18 @@ def test_nothing_asked_gives_nothing():
     assert prior(0, seed=0).shape == (0, 3, 32, 32)
 
 
-@pytest.mark.parametrize(("wrong", "says"), [({"size": 4}, "too small"), ({"channels": 2}, "1 channel")])
+@pytest.mark.parametrize(
+    ("wrong", "says"), [({"size": 4}, "too small"), ({"channels": 2}, "1 channel"), ({"kind": "odd"}, "painted, mixed")]
+)
 def test_shapes_that_cannot_be_drawn_are_refused(wrong, says):
     with pytest.raises(ConfigError, match=says):
         Prior(seed=0, **wrong)
 
 
-def test_the_images_are_as_bright_and_as_smooth_as_photographs():
+@KINDS
+def test_the_images_are_as_bright_and_as_smooth_as_photographs(kind):
     """True of photographs at large: spread brightness, grey above colour, neighbours alike, power falling with f."""
-    x = prior(1024, seed=9).double() / 255
+    x = prior(1024, seed=9, kind=kind).double() / 255
     assert 0.35 < x.mean() < 0.6
     assert 0.15 < x.std() < 0.35
     grey = x.mean(1, keepdim=True)
@@ -65,8 +73,9 @@ def test_the_images_are_as_bright_and_as_smooth_as_photographs():
     assert 1.2 < slope < 3.2  # photographs: about 2
 
 
-def test_hardly_any_image_is_blank():
-    contrast = prior(1024, seed=2).float().flatten(1).std(1)
+@KINDS
+def test_hardly_any_image_is_blank(kind):
+    contrast = prior(1024, seed=2, kind=kind).float().flatten(1).std(1)
     assert (contrast < 3).float().mean() < 0.02
 
 
@@ -96,13 +105,14 @@ def test_a_large_image_does_not_depend_on_how_many_are_asked_for():
     assert not torch.equal(prior(2, seed=3, size=128), prior(2, seed=5, size=128))
 
 
-def test_pictures_do_not_depend_on_the_number_of_cores():
+@KINDS
+def test_pictures_do_not_depend_on_the_number_of_cores(kind):
     """Else a run that is resumed elsewhere would pay for some of them again."""
     before, drawn = torch.get_num_threads(), []
     try:
         for cores in (1, 2, 3):
             torch.set_num_threads(cores)
-            drawn.append(prior(1024, seed=5))
+            drawn.append(prior(1024, seed=5, kind=kind))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(drawn[0], drawn[1])

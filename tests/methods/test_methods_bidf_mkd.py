@@ -188,7 +188,7 @@ def test_sets_may_come_from_a_pool_instead(apis, small, tmp_path):
 def test_the_white_boxs_gradients_are_those_of_central_differences(small, tmp_path, monkeypatch, rng):
     """Those that a run really uses, of boundary sets, where API and student name one class and both move the value."""
     net = torch.nn.Sequential(torch.nn.AvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(12, 3))
-    net[2].weight.data = torch.randn(3, 12, generator=rng)
+    net[2].weight.data, net[2].bias.data = torch.randn(3, 12, generator=rng), torch.zeros(3)
     api = ModuleApi(net, ApiSpec(name="pooled", classes=("a", "b", "c"), image=(3, 16, 16)))
     used = []
 

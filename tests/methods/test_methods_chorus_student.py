@@ -38,11 +38,12 @@ def student(*, width=4, side_by_side=map, **settings):
     )
 
 
-def test_any_number_of_workers_makes_the_same_bits():
+@pytest.mark.parametrize("optimiser", ["muon", "adam"])
+def test_any_number_of_workers_makes_the_same_bits(optimiser):
     made = []
     for workers in (1, 2, 3):
         with single_cores(workers) as side_by_side:
-            learning = student(parts=4, side_by_side=side_by_side)
+            learning = student(parts=4, side_by_side=side_by_side, optimiser=optimiser)
             losses = [learning.advance() for _ in range(5)]
             made.append((losses, {**learning.params, **learning.heads.values}))
     for losses, values in made[1:]:
@@ -101,9 +102,9 @@ def test_whoever_is_not_believed_is_not_listened_to():
     assert learning.heads.classes.updates.view(APIS, 4).T.tolist() == [updates.tolist()] * 4, "nor their classes"
 
 
-@pytest.mark.parametrize("heard", [2, 256])
-def test_a_saved_student_goes_on_to_the_same_bits(tmp_path, heard):
-    settings = {"heard": heard, "held_out": 0.2}
+@pytest.mark.parametrize(("heard", "optimiser"), [(2, "muon"), (256, "muon"), (256, "adam")])
+def test_a_saved_student_goes_on_to_the_same_bits(tmp_path, heard, optimiser):
+    settings = {"heard": heard, "held_out": 0.2, "optimiser": optimiser}
     whole, first, second = (student(**settings) for _ in range(3))
     for _ in range(4):
         whole.advance()
@@ -114,9 +115,10 @@ def test_a_saved_student_goes_on_to_the_same_bits(tmp_path, heard):
     assert all(torch.equal(value, whole.params[name]) for name, value in second.params.items())
 
 
-def test_hearing_a_part_at_a_time_teaches_all_of_them():
+@pytest.mark.parametrize("optimiser", ["muon", "adam"])
+def test_hearing_a_part_at_a_time_teaches_all_of_them(optimiser):
     """Each API is foreseen better than by its mean answer, which is what is known without seeing images."""
-    learning = student(width=16, heard=2, steps=100, jitter=0.0, shift=0)
+    learning = student(width=16, heard=2, steps=100, jitter=0.0, shift=0, optimiser=optimiser)
     for _ in range(100):
         learning.advance()
     told = learning.answers

@@ -10,7 +10,7 @@ from dfml.config import to_mapping
 from dfml.zoo.building import ZooConfig
 
 Measure = Literal["accuracy", "privacy", "zoo"]
-REVISIONS = {"bidf-mkd": 2, "white-box": 2, "single-dfkd": 2, "distill-avg": 2, "chorus": 4}
+REVISIONS = {"bidf-mkd": 2, "white-box": 2, "single-dfkd": 2, "distill-avg": 2, "chorus": 5}
 """by method: counts the changes of meaning that no setting shows, so that older cells are not taken for new ones"""
 
 

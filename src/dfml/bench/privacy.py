@@ -114,8 +114,9 @@ def images_of(run: Path, cell: Cell, names: Sequence[str]) -> list[tuple[str, Te
         recovered = RecoveredSet.load(file)
         found.setdefault(recovered.classes[0].api, recovered.images)
     if not found:  # no API was inverted: all saw procedural images of one pool
-        size = Initialisation.load(run).net.size
-        pool = prior(IMAGES, seed=derive_seed(cell.seed, "pool"), size=size).float() / 255
+        init = Initialisation.load(run)
+        kind = init.provenance["config"].get("pictures", "painted")
+        pool = prior(IMAGES, seed=derive_seed(cell.seed, "pool"), size=init.net.size, kind=kind).float() / 255
         found = dict.fromkeys(names, pool)
     return [(name, _spread(images)) for name, images in list(found.items())[:APIS]]
 

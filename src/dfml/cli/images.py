@@ -11,6 +11,12 @@ def add(verbs: Any) -> None:
     images.add_argument("--size", type=int, default=32)
     images.add_argument("--channels", type=int, default=3, choices=(1, 3))
     images.add_argument("--seed", type=int, default=0)
+    images.add_argument(
+        "--kind",
+        default="mixed",
+        choices=("mixed", "painted"),
+        help="mixed (default), as chorus asks about: half painted, half made by random networks",
+    )
     images.add_argument("--out", type=Path, required=True, metavar="PNG")
     images.set_defaults(run=run, computes=True)
 
@@ -21,7 +27,8 @@ def run(args: argparse.Namespace) -> None:
     from dfml.images.prior import prior
     from dfml.images.sheet import contact_sheet
 
-    sheet = contact_sheet(prior(args.count, seed=args.seed, size=args.size, channels=args.channels))
+    drawn = prior(args.count, seed=args.seed, size=args.size, channels=args.channels, kind=args.kind)
+    sheet = contact_sheet(drawn)
     try:
         sheet.save(args.out)
     except (OSError, ValueError) as error:

@@ -1,6 +1,7 @@
 """Images from nothing: an endless, seeded stream of procedural pictures to ask APIs about."""
 
 from collections.abc import Iterator
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -9,11 +10,14 @@ from torch import Generator, Tensor
 from dfml.errors import ConfigError
 from dfml.images.colours import LUMINANCE
 from dfml.images.layouts import leaves, things
+from dfml.images.networks import network_pictures
 from dfml.images.scenes import scenes
 from dfml.images.textures import pink
 from dfml.rng import stream
 from dfml.runtime import one_core
 
+Pictures = Literal["painted", "mixed"]
+"""painted: noise, leaves and things; mixed: half of them painted, half made by random networks"""
 CHUNK = 256
 LARGEST = 96
 """the most pixels across that are painted one by one"""
@@ -24,28 +28,31 @@ GRAIN = 0.03
 
 
 class Prior:
-    """8-bit images (n, channels, size, size) drawn from nothing: noise, scattered leaves, things on a background.
+    """8-bit images (n, channels, size, size) drawn from nothing, of one kind (`Pictures`).
 
-    Image i depends on the seed, the shape and i alone, never on how many are asked for, in what order or on how many
-    cores, because images are drawn in chunks that each have a stream of random numbers of their own. Images of more
-    than `LARGEST` pixels are drawn at `DRAWN` pixels and enlarged: a tenth of the work, and to networks of 224 pixels
-    they say nearly as much (see `enlarge`).
+    Image i depends on the kind, the seed, the shape and i alone, never on how many are asked for, in what order or on
+    how many cores, because images are drawn in chunks that each have a stream of random numbers of their own. Images of
+    more than `LARGEST` pixels are drawn at `DRAWN` pixels and enlarged: a tenth of the work, and to networks of 224
+    pixels they say nearly as much (see `enlarge`).
     """
 
-    def __init__(self, *, seed: int, size: int = 32, channels: int = 3) -> None:
+    def __init__(self, *, seed: int, size: int = 32, channels: int = 3, kind: Pictures = "painted") -> None:
         if size < 8:
             raise ConfigError(f"prior images of {size}x{size} are too small to hold anything; ask for 8 pixels or more")
         if channels not in (1, 3):
             raise ConfigError(f"prior images have 1 channel (grey) or 3 (colour), not {channels}")
-        self.seed, self.size, self.channels = seed, size, channels
+        if kind not in get_args(Pictures):
+            raise ConfigError(f"unknown pictures {kind!r}; choose one of {', '.join(get_args(Pictures))}")
+        self.seed, self.size, self.channels, self.kind = seed, size, channels, kind
 
     def chunk(self, index: int) -> Tensor:
         """Images `index * CHUNK` to `(index + 1) * CHUNK` of the stream, as uint8 (CHUNK, channels, size, size)."""
-        rng = stream(self.seed, "prior", self.size, index)
+        rng = stream(self.seed, "prior" if self.kind == "painted" else self.kind, self.size, index)
+        draw = painted if self.kind == "painted" else mixed
         with one_core():  # one level more or less is another picture, and another query
             if self.size <= LARGEST:
-                return finish(_mixture(CHUNK, self.size, rng=rng), self.channels)
-            return enlarge(_mixture(CHUNK, DRAWN, rng=rng), self.size, self.channels, rng=rng)
+                return finish(draw(CHUNK, self.size, rng=rng), self.channels)
+            return enlarge(draw(CHUNK, DRAWN, rng=rng), self.size, self.channels, rng=rng)
 
     def images(self, start: int, count: int) -> Tensor:
         """Images `start` to `start + count` of the stream, as uint8 (count, channels, size, size)."""
@@ -65,9 +72,9 @@ class Prior:
             kept = kept[size:]
 
 
-def prior(count: int, *, seed: int, size: int = 32, channels: int = 3) -> Tensor:
+def prior(count: int, *, seed: int, size: int = 32, channels: int = 3, kind: Pictures = "painted") -> Tensor:
     """The first `count` images of the stream: uint8 (count, channels, size, size)."""
-    return Prior(seed=seed, size=size, channels=channels).images(0, count)
+    return Prior(seed=seed, size=size, channels=channels, kind=kind).images(0, count)
 
 
 def finish(images: Tensor, channels: int) -> Tensor:
@@ -96,7 +103,14 @@ def enlarge(images: Tensor, size: int, channels: int, *, rng: Generator) -> Tens
     return large
 
 
-def _mixture(count: int, size: int, *, rng: Generator) -> Tensor:
+def mixed(count: int, size: int, *, rng: Generator) -> Tensor:
+    """`count` images (count, 3, size, size) in [0, 1], shuffled: half of them `painted`, half by random networks."""
+    half = count // 2
+    images = torch.cat([painted(count - half, size, rng=rng), network_pictures(half, size, rng=rng)])
+    return images[torch.randperm(count, generator=rng)]
+
+
+def painted(count: int, size: int, *, rng: Generator) -> Tensor:
     """`count` images (count, 3, size, size) in [0, 1], shuffled: 1 in 8 noise, 3 in 8 leaves, half things."""
     noise, scattered = count // 8, 3 * count // 8
     rest = count - noise - scattered

@@ -6,6 +6,7 @@ Pictures of the user's own, where there are some, are asked about first.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 from urllib.parse import quote
 
 import torch
@@ -15,7 +16,7 @@ from dfml.apis.blackbox import ApiSpec, shrunk
 from dfml.apis.scores import label_entropy
 from dfml.errors import ApiError, ConfigError, Unreachable
 from dfml.events import ApiFailed, ApiHeard, ApiWeighed, Distilled, FellShort, LearningStarted, Remark, Step
-from dfml.images.prior import prior
+from dfml.images.prior import Pictures, prior
 from dfml.initialisation import Initialisation
 from dfml.methods import Workplace
 from dfml.methods.budgets import within_budgets
@@ -51,7 +52,7 @@ POINTS = 100
 CHECKPOINT_SECONDS = 20.0
 STEP_SECONDS = 0.06
 """one core's, of a Conv4-32 on 128 images of 32 pixels"""
-PICTURE_SECONDS = 5e-4
+PICTURE_SECONDS = 7e-4
 """one core's, to draw a picture of 32 pixels"""
 NEEDS_WEIGHTS, ASKS_TOGETHER = False, True
 
@@ -66,6 +67,8 @@ class ChorusConfig:
     spread: int = 0
     """drawn pictures for each query, of which an API is asked about one: the more, the fewer APIs hear of each; 0: as
     suits the number of APIs (`sharing`)"""
+    pictures: Literal["auto", "mixed", "painted"] = "auto"
+    """what is drawn: scenes that are painted, or as many made by random networks beside them; auto takes both"""
     own_images: int = 0
     """pictures of the user's own, which are asked about first; follows from what `learn` is given"""
     net: MetaModelConfig = MetaModelConfig()
@@ -112,9 +115,13 @@ def plan(
         steps=distil.steps or max(FEWEST_STEPS, round(USUAL_STEPS * (queries / USUAL) ** 0.5)),
         power=distil.power or (0.5 if config.own_images else 1.0),
         classes="by-name" if distil.classes == "auto" else distil.classes,
+        optimiser="muon" if distil.optimiser == "auto" else distil.optimiser,
     )
     spread = config.spread or spread_for(queries, [spec.way for spec in specs], learned=distil.steps * distil.batch)
-    return replace(config, queries=queries, spread=spread, net=config.net.fitted(specs), distil=distil)
+    pictures = "mixed" if config.pictures == "auto" else config.pictures
+    return replace(
+        config, queries=queries, spread=spread, pictures=pictures, net=config.net.fitted(specs), distil=distil
+    )
 
 
 def _pictures(config: ChorusConfig) -> tuple[int, int]:
@@ -273,7 +280,9 @@ def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
         tables.append(replace(asked, images=shrunk(first, (channels, size, size))))
     if drawn:
         rows = shared_out([max(0, count - own) for count in counts], _spread(config), seed=seed)
-        tables.append(ask(prior(drawn, seed=seed, size=size, channels=channels), rows))
+        # A run begun before there was a choice, and resumed, has left it open: its pictures are painted.
+        kind: Pictures = "mixed" if config.pictures == "mixed" else "painted"
+        tables.append(ask(prior(drawn, seed=seed, size=size, channels=channels, kind=kind), rows))
     answers = AnswerTable.joined(tables)
     if not bool(answers.asked.any()):
         raise Unreachable(

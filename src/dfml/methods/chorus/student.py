@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from dfml.files import OtherFormat, load_tensors, save_tensors
 from dfml.images.augment import augment
 from dfml.methods.chorus.asking import AnswerTable
+from dfml.methods.chorus.descent import Descent
 from dfml.methods.chorus.heads import AnswerHeads
 from dfml.methods.chorus.misfit import Directions, Misfit, Probabilities
 from dfml.methods.chorus.trust import believed
@@ -22,7 +23,7 @@ from dfml.nets.expected_answers import ExpectedAnswers, weight_of_answers
 from dfml.nets.functional import Net, Params
 from dfml.runtime import Map
 
-KIND, VERSION = "chorus checkpoint", 5
+KIND, VERSION = "chorus checkpoint", 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,10 @@ class ChorusDistilConfig:
     """APIs that an update listens to, drawn anew each time where there are more: its cost does not grow with them"""
     lr: float = 4e-3
     """the peak of a one-cycle schedule"""
+    optimiser: Literal["auto", "muon", "adam"] = "auto"
+    """how filters are stepped: muon turns them along evened gradients (`descent`); auto says so"""
+    turn: float = 0.03
+    """muon: radians that a layer's filters turn by in an update at the peak of the schedule"""
     jitter: float = 0.15
     """brightness, contrast and colour change by up to this much; the answers are taken to stay the same"""
     shift: int = 2
@@ -93,8 +98,8 @@ class ChorusStudent:
         self.body = {name: p.clone().requires_grad_() for name, p in params.items() if name not in self.head}
         features, device = params["head.weight"].shape[1], answers.probs.device
         self.heads = AnswerHeads(vocabulary, features=features, rng=rng, device=device)
-        self.optimiser = torch.optim.Adam(list(self.body.values()), lr=config.lr, fused=True)
-        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, config.lr, total_steps=config.steps)
+        angle = config.turn if config.optimiser == "muon" else 0.0
+        self.descent = Descent(self.body, lr=config.lr, angle=angle, steps=config.steps)
         self.step = 0
         self.order = torch.randperm(len(answers.images), generator=rng)
         self.queue = self.order[:0]
@@ -161,15 +166,9 @@ class ChorusStudent:
         """Everything that `advance` changes, and which answers it belongs to."""
         tensors = {"queue": self.queue, "trust": self.trust, "gain": self.gain, "rng": self.rng.get_state()}
         tensors |= {f"heads.{name}": value for name, value in self.heads.state().items()}
-        for name, p in self.body.items():
-            tensors |= {f"{key}.{name}": value for key, value in {"value": p, **self.optimiser.state[p]}.items()}
-        about = {
-            "step": self.step,
-            "answers": self._digest,
-            "groups": self.optimiser.state_dict()["param_groups"],
-            "schedule": self.schedule.state_dict(),
-        }
-        save_tensors(path, tensors, kind=KIND, version=VERSION, about=about)
+        body, descent = self.descent.state()
+        about = {"step": self.step, "answers": self._digest, "descent": descent}
+        save_tensors(path, tensors | body, kind=KIND, version=VERSION, about=about)
 
     def load(self, path: Path) -> bool:
         """Go on where `save` was called; False, and nothing changed, if that student learned from other answers.
@@ -182,13 +181,7 @@ class ChorusStudent:
             return False
         if about["answers"] != self._digest:
             return False
-        moments: dict[int, dict[str, Tensor]] = {}
-        for index, (name, p) in enumerate(self.body.items()):
-            p.data.copy_(tensors[f"value.{name}"])
-            if f"step.{name}" in tensors:  # a bias that batch statistics cancel has no gradient and no moments
-                moments[index] = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
-        self.optimiser.load_state_dict({"state": moments, "param_groups": about["groups"]})
-        self.schedule.load_state_dict(about["schedule"])
+        self.descent.restore(tensors, about["descent"])
         self.heads.restore({name.removeprefix("heads."): value for name, value in tensors.items()})
         self.queue, self.step = tensors["queue"], about["step"]
         self.trust, self.gain = (tensors[name].to(self.trust.device) for name in ("trust", "gain"))
@@ -221,15 +214,10 @@ class ChorusStudent:
         return believed[drawn.to(believed.device)]
 
     def _descend(self, heard: Tensor, gradient: dict[str, Tensor | None]) -> None:
-        """One step of Adam for the body and for the heads that were listened to."""
-        group = self.optimiser.param_groups[0]
+        """One step of the body, and one of Adam for the heads that were listened to."""
         heads = {name: grad for name in self.heads.values if (grad := gradient[name]) is not None}
-        self.heads.update(heard, heads, lr=group["lr"], betas=group["betas"])
-        for name, p in self.body.items():
-            grad = gradient[name]  # of channels-last maps: in another order of memory, which fused Adam does not see
-            p.grad = None if grad is None else grad.contiguous()
-        self.optimiser.step()
-        self.schedule.step()
+        self.heads.update(heard, heads, lr=self.descent.lr, betas=self.descent.betas)
+        self.descent.step(gradient)
         self.step += 1
 
     def _weigh(self, aside: Tensor, learned: Tensor) -> None:
