@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.as_measured import AS_MEASURED
 from sklearn.ensemble import RandomForestClassifier
 
 import dfml
@@ -82,7 +83,7 @@ def main() -> None:
             if isinstance(event, ApiWeighed) and event.weight == 0:
                 print(f"{event.api} is left out", flush=True)
 
-        settings = [f"queries={args.queries}", f"distil.steps={args.steps}", "spread=1", "distil.classes=apart"]
+        settings = [f"queries={args.queries}", f"distil.steps={args.steps}", *AS_MEASURED]
         out = args.work / f"{name}-{args.seed}"
         dfml.learn(conditions[name](), out, settings=settings, seed=args.seed, resume=True, on_event=show)
 

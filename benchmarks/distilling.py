@@ -25,7 +25,7 @@ from dfml.runtime import Map, single_cores
 
 GOAL = 1.8
 CORES, ROUNDS = 2, 25
-USUAL = ChorusDistilConfig(steps=10_000)
+USUAL = ChorusDistilConfig(steps=10_000, optimiser="muon")
 APIS, UPDATES = (100, 1_000, 10_000), 7
 
 

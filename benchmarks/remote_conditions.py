@@ -15,6 +15,7 @@ from typing import Any
 
 import tomli_w
 import torch
+from benchmarks.as_measured import AS_MEASURED
 from benchmarks.endpoint import serving
 
 import dfml
@@ -50,7 +51,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     args.work.mkdir(parents=True, exist_ok=True)
-    settings = [f"queries={args.queries}", f"distil.steps={args.steps}", "spread=1", "distil.classes=apart"]
+    settings = [f"queries={args.queries}", f"distil.steps={args.steps}", *AS_MEASURED]
     for name in args.conditions:
         options, output = CONDITIONS[name]
         out = args.work / f"{name}-{args.seed}"

@@ -18,7 +18,8 @@ for name in (data / "splits" / "bertinetto" / "train.txt").read_text().split():
 }
 
 learn() { # learn NAME OPTION...
-    dfml learn real-apis/lite0.toml --seed 0 --set distil.steps=2500 --out "own-$1" "${@:2}"
+    dfml learn real-apis/lite0.toml --seed 0 --set distil.steps=2500 --set pictures=painted --set distil.optimiser=adam \
+        --out "own-$1" "${@:2}" # as was the default then
     measure val 300 "own-$1" "$1" --head prototype answers --inductive
 }
 
