@@ -52,16 +52,17 @@ def test_answers_that_were_taught_by_direction_are_compared_by_it(rng):
 
 
 @pytest.mark.parametrize(
-    ("gain", "apis", "way", "r"),
+    ("gain", "apis", "way", "directions", "r"),
     [
-        (0.7, 100, 5, 1.0),  # many answers, well foreseen: as much as the features
-        (0.7, 10, 5, (40 / 128) ** 0.5),  # few answers
-        (0.1, 6, 1000, 0.2**0.5),  # many that are hardly foreseen
-        (-0.2, 6, 1000, 0.0),
+        (0.7, 100, 5, False, 1.5),  # many answers, well foreseen: more than the features, whatever their number
+        (0.7, 10, 5, False, (40 / 128) ** 0.5),  # few answers
+        (0.1, 6, 1000, True, 0.2**0.5),  # many that are hardly foreseen
+        (0.9, 6, 1000, True, 1.0),
+        (-0.2, 6, 1000, True, 0.0),
     ],
 )
-def test_answers_weigh_what_is_foreseen_of_them(gain, apis, way, r):
-    weight = weight_of_answers(torch.full((apis,), gain), torch.full((apis,), way), features=128)
+def test_answers_weigh_what_is_foreseen_of_them(gain, apis, way, directions, r):
+    weight = weight_of_answers(torch.full((apis,), gain), torch.full((apis,), way), directions=directions)
     assert weight == pytest.approx(r)
 
 

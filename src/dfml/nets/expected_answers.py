@@ -11,6 +11,8 @@ from dfml.nets.answer_directions import answer_directions
 
 NOWHERE = -1e4
 """the logit of a class that an API does not have"""
+ENOUGH, MOST = 128, 9 / 4
+"""free answers that weigh as much as the features, and the most that answers may weigh; both of r^2"""
 
 
 class ExpectedAnswers(nn.Module):
@@ -97,19 +99,21 @@ class ExpectedAnswers(nn.Module):
         return cls(weight, bias, features.mean(0), spread.mean(0), r, present if directions else None)
 
 
-def weight_of_answers(gain: Tensor, ways: Tensor, *, features: int) -> float:
+def weight_of_answers(gain: Tensor, ways: Tensor, *, directions: bool = False) -> float:
     """r of `ExpectedAnswers`, from the `gain` (m,) of every API that is believed, and its number of classes (m,):
 
-        r^2 = min(1, 2 * mean gain) * min(1, free answers / features)
+        r^2 = min(1, 2 * mean gain) * min(9 / 4, free answers / 128)
 
-    How many answers there are, times how much of them the student foresees on images it did not learn from, at most as
-    much as the features. 100 APIs of 5 classes come to 1, 10 to 0.56, real ones of 1,000 classes to about a half.
+    How many answers there are, times how much of them the student foresees on images it did not learn from. However many
+    features stand beside them: a larger student's answers are better, too. 100 APIs of 5 classes come to 1.5, 10 to
+    0.56. Where `directions` of answers are met, of which a student foresees little, they count at most as much as the
+    features: real APIs of 1,000 classes come to about a half.
     """
     if not len(gain):
         return 0.0
     free = float((ways - 1).sum())
     heard = min(1.0, 2 * float(gain.clamp(0, 1).mean()))
-    return float((heard * min(1.0, free / features)) ** 0.5)
+    return float((heard * min(1.0 if directions else MOST, free / ENOUGH)) ** 0.5)
 
 
 def _answers(features: Tensor, weight: Tensor, bias: Tensor, shape: Sequence[int]) -> Tensor:

@@ -126,7 +126,7 @@ class ChorusStudent:
         features = self.net.features(self.params, images)
         gain = self.gain[kept]
         share = gain.square() if self.misfit.directions else gain  # of an answer: a cosine explains its square
-        r = weight_of_answers(share, self.answers.ways[kept], features=features.shape[1])
+        r = weight_of_answers(share, self.answers.ways[kept], directions=self.misfit.directions)
         return ExpectedAnswers.centred_on(
             weight.flatten(0, 1),
             bias.flatten(),
