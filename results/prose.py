@@ -137,8 +137,10 @@ def stack_costs(*, far: bool) -> list[float]:
 NAMES: dict[str, Any] = {
     **{
         name: lookup(f"laptop-cifar-fs-tab-{name}")
-        for name in ("ss", "sh", "zofo", "ablation", "numberapi", "numberquery")
+        for name in ("ss", "sh", "zofo", "ablation", "numberapi", "numberquery", "dfmeta10way")
     },
+    "numshots": lookup("laptop-cifar-fs-fig-numshots"),
+    "quality": lookup("laptop-cifar-fs-quality"),
     "queries": lookup("laptop-cifar-fs-queries"),
     "relatives": lookup("laptop-cifar-fs-relatives"),
     "mh": lookup("laptop-mh-tab-mh"),

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The paper's tables and figures at laptop scale, one seed, of tab:ablation three; cells that two of them share are run once.
-# Not all rows of tab:sh, tab:mh, queries, and of tab:ss on MiniImageNet and CUB, are in yet:
+# Not all rows of tab:mh, queries, and of tab:ss on MiniImageNet and CUB, are in yet:
 # results/bench/make.sh CIFAR_FS WORK
 source "$(dirname "$0")/../setup.sh"
 
 bench() { dfml bench "$@" --scale laptop --zoos . --work bench-work --out "$here"; }
 bench tab:ablation --data "$data" --seeds 3
-for table in tab:ss tab:zofo tab:sentivity tab:numberapi fig:apinum tab:numberquery fig:querynum tab:sh queries; do
+for table in tab:ss tab:zofo tab:sentivity tab:numberapi fig:apinum tab:numberquery fig:querynum tab:sh queries \
+    tab:dfmeta10way fig:numshots quality; do
     bench $table --data "$data" --seeds 1
 done
 bench fig:apiacc --data "$data"

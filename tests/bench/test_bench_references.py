@@ -6,13 +6,15 @@ import torch
 
 from dfml.apis.blackbox import ApiSpec
 from dfml.apis.local.function import FunctionApi
+from dfml.bench.cells import Cell
 from dfml.bench.predictors import api_features, best_api
-from dfml.bench.privacy import nearest_pixels, nearest_ssim, ssim
+from dfml.bench.privacy import IMAGES, images_of, nearest_pixels, nearest_ssim, ssim
 from dfml.bench.real_maml import RealMamlConfig, meta_train, plan
 from dfml.config import override
 from dfml.episode import Episode
 from dfml.errors import ConfigError
 from dfml.evaluation.metatest import open_parts
+from dfml.learning import learn
 from dfml.nets.functional import Net
 from dfml.rng import stream
 
@@ -95,3 +97,20 @@ def test_the_nearest_image_is_found_by_either_measure(rng):
     assert pixels.place.tolist() == structure.place.tolist() == wanted.tolist()
     expected = (images - among[wanted]).square().mean((1, 2, 3)).sqrt()
     assert torch.allclose(pixels.value, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("pictures", ["mixed", "painted"])
+def test_what_a_chorus_learned_from_is_what_its_api_was_asked_about(tmp_path, pictures):
+    seen = []
+
+    def answer(images):
+        seen.append(np.round(images * 255).astype(np.uint8))
+        return np.full((len(images), 3), 1 / 3)
+
+    api = FunctionApi(answer, ApiSpec(name="one", classes=("a", "b", "c"), image=(3, 16, 16)))
+    settings = [f"queries={IMAGES}", f"pictures={pictures}", "distil.steps=2", "net.width=4"]
+    learn([api], tmp_path / "run", settings=settings)
+    ((name, images),) = images_of(tmp_path / "run", Cell(row="chorus", method="chorus", apis=()), ["one"])
+    asked = {image.tobytes() for image in np.concatenate(seen)}
+    assert name == "one"
+    assert {image.tobytes() for image in (images * 255).round().to(torch.uint8).numpy()} <= asked

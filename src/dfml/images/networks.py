@@ -27,10 +27,10 @@ EDGES = (
 def network_pictures(count: int, size: int, *, rng: Generator) -> Tensor:
     """Images (count, 3, size, size) in [0, 1], each the output of a random network that makes no other.
 
-    A network of this kind has the statistics of natural images in every layer, not in the pixels alone: edges that go
-    on, textures that belong to a region, one colour for what is one thing (after Baradad et al., 2021, whose networks
-    are untrained StyleGANs with oriented filters). Every layer filters a few maps of the one before, adds noise of
-    another strength to each map, bends the result, and doubles its size.
+    What such a network makes has structure at every scale: edges that go on, textures that belong to a region, one
+    colour for what hangs together (after Baradad et al., 2021, whose networks are untrained StyleGANs with oriented
+    filters). Every layer filters a few maps of the one before, adds noise of another strength to each map, bends the
+    result, and doubles its size.
     """
     parts = [_drawn(min(AT_ONCE, count - start), size, rng=rng) for start in range(0, count, AT_ONCE)]
     return torch.cat(parts) if parts else torch.empty(0, 3, size, size)

@@ -104,10 +104,10 @@ def weight_of_answers(gain: Tensor, ways: Tensor, *, directions: bool = False) -
 
         r^2 = min(1, 2 * mean gain) * min(9 / 4, free answers / 128)
 
-    How many answers there are, times how much of them the student foresees on images it did not learn from. However many
-    features stand beside them: a larger student's answers are better, too. 100 APIs of 5 classes come to 1.5, 10 to
-    0.56. Where `directions` of answers are met, of which a student foresees little, they count at most as much as the
-    features: real APIs of 1,000 classes come to about a half.
+    How many answers there are, times how much of them the student foresees on images it did not learn from; how many
+    features stand beside them does not count, for a larger student's answers are better, too. 100 APIs of 5 classes
+    come to 1.5, 10 to 0.56. Where `directions` of answers are met, of which a student foresees little, they count at
+    most as much as the features: real APIs of 1,000 classes come to about a half.
     """
     if not len(gain):
         return 0.0

@@ -45,11 +45,11 @@ class Turning:
 
     @torch.no_grad()
     def step(self, gradient: Params, *, angle: float) -> None:
-        """One step down the gradient."""
-        for name, p in self.filters.items():
-            momentum = self.momentum[name].mul_(MOMENTUM).add_(gradient[name])
-            towards = evened(momentum.mul(MOMENTUM).add_(gradient[name]).flatten(1)).view(p.shape)
-            length = self.lengths[name]
+        """One step down the gradient, for the filters that have one."""
+        for name, grad in gradient.items():
+            p, length = self.filters[name], self.lengths[name]
+            momentum = self.momentum[name].mul_(MOMENTUM).add_(grad)
+            towards = evened(momentum.mul(MOMENTUM).add_(grad).flatten(1)).view(p.shape)
             moved = p - towards * (angle * length / min(towards.flatten(1).shape) ** 0.5)
             p.copy_(moved * (length / moved.norm()))
 
