@@ -69,6 +69,25 @@ def test_real_maml_learns_the_tasks_it_is_given():
     assert all(torch.equal(untrained.params[name], start[name]) for name in start), "it begins where Random ends"
 
 
+def test_real_maml_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+    monkeypatch.setattr("dfml.bench.real_maml.KEPT_EVERY", 2)
+    parts = open_parts("glyphs", "train", None)
+    small = ["net.width=4", "iterations=6", "replay.batch=1", "replay.shot=1", "replay.query=2"]
+    config = plan(override(RealMamlConfig(), small), parts, way=3)
+    kept, made = tmp_path / "checkpoint.safetensors", []
+
+    def interrupted(step, loss, accuracy):
+        if step == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        meta_train(config, parts, seed=0, checkpoint=kept, on_step=interrupted)
+    again = meta_train(config, parts, seed=0, checkpoint=kept, on_step=lambda step, *_: made.append(step))
+    at_once = meta_train(config, parts, seed=0)
+    assert made == [4, 5], "the four steps before the checkpoint are not made again"
+    assert all(torch.equal(again.params[name], p) for name, p in at_once.params.items())
+
+
 def windows(image):
     """All 7 x 7 windows of a 2-d array, one a row."""
     return np.lib.stride_tricks.sliding_window_view(image, (7, 7)).reshape(-1, 49)

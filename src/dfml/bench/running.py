@@ -188,14 +188,15 @@ def _meta_trained(cell: Cell, folder: Path, place: Place, report: Report) -> Ini
     if not file.exists():
         parts = open_parts(cell.evaluation.dataset, "train", place.data)
         config = plan(override(RealMamlConfig(), cell.settings), parts, way=cell.evaluation.way)
+        folder.mkdir(parents=True, exist_ok=True)
         init = meta_train(
             config,
             parts,
             seed=cell.seed,
             hardware=place.hardware,
+            checkpoint=folder / "checkpoint.safetensors",
             on_step=lambda step, *_: report((step + 1) / config.iterations),
         )
-        folder.mkdir(parents=True, exist_ok=True)
         init.save(file)
     return Initialisation.load(file)
 

@@ -198,6 +198,17 @@ WORKSTATION = replace(
         "bidf-mkd": (None, (*_RECOVERY, *_HUNDRED)),
         "white-box": (None, (*_EXACT, *_HUNDRED)),
         "chorus": ("thorough", ()),
+        "real-maml": (
+            None,
+            (
+                "net.filter_length=0.15",  # short filters turn further in five steps
+                "iterations=10000",
+                "replay.first_order=true",
+                "replay.outer_lr=0.0003",
+                "replay.query=10",
+                "replay.batch=2",
+            ),
+        ),
     },
     tasks=600,
     lesser_tasks=600,

@@ -70,7 +70,9 @@ def _filtered(maps: Tensor, *, rng: Generator) -> Tensor:
     weight = torch.randn(pairs, generator=rng) * (torch.rand(pairs, generator=rng) < READ)
     filters = weight.unsqueeze(-1) * F.normalize(kinds, dim=1)[torch.where(blurred, blur, edge)]
     windows = F.pad(maps, (1,) * 4, mode="replicate").unfold(2, across, 1).unfold(3, across, 1)  # F.unfold is slower
-    return _even(torch.bmm(filters.flatten(2), windows.reshape(count, -1, across**2)).view_as(maps))
+    # one by one: the windows of a picture fit the cache, those of eight do not
+    made = [own @ window.reshape(-1, across**2) for own, window in zip(filters.flatten(2), windows, strict=True)]
+    return _even(torch.stack(made).view_as(maps))
 
 
 def _even(maps: Tensor) -> Tensor:
