@@ -57,6 +57,20 @@ def test_answers_are_features_for_classes_no_api_knows(episode):
     assert api_features(apis[:1])(episode).shape == (8, 2)
 
 
+def test_an_image_of_many_tasks_is_judged_once(episode):
+    sees, judged = brightness_api("sees", 0.9), []
+
+    def counted(images):
+        judged.append(len(images))
+        return sees(torch.as_tensor(images)).numpy()
+
+    predict = api_features([FunctionApi(counted, sees.spec)])
+    first = predict(episode)
+    turned = episode._replace(query=episode.query.flip(0), query_labels=episode.query_labels.flip(0))
+    assert torch.equal(predict(turned), first.flip(0))
+    assert sum(judged) == 2 + 8
+
+
 def test_real_maml_learns_the_tasks_it_is_given():
     parts = open_parts("glyphs", "train", None)
     small = ["net.width=8", "iterations=30", "replay.batch=2", "replay.shot=1", "replay.query=5"]

@@ -9,10 +9,12 @@ from dfml.adaptation.heads import cosine_scores
 from dfml.apis.blackbox import BlackBox
 from dfml.episode import Episode
 from dfml.errors import ConfigError
+from dfml.evaluation.remembered import Once
 
 Predictor = Callable[[Episode], Tensor]
 """an episode -> one score a query and class (q, k); the largest wins"""
 
+BATCH = 256
 FLOOR = 1e-4
 """probabilities are cut off below, so that the logarithm of a sure answer does not drown all others"""
 
@@ -39,9 +41,11 @@ def api_features(apis: Sequence[BlackBox]) -> Predictor:
         logs = [api(images).clamp_min(FLOOR).log() for api in apis]
         return torch.cat([log - log.mean(1, keepdim=True) for log in logs], dim=1)
 
+    once = Once(features, at_once=BATCH)  # tasks share most of their images
+
     def predict(episode: Episode) -> Tensor:
         way = len(episode.classes)
-        both = features(torch.cat([episode.support, episode.query]))
+        both = once(torch.cat([episode.support, episode.query]))
         return cosine_scores(both, episode.support_labels, way, centre=False)
 
     return predict
