@@ -139,6 +139,7 @@ NAMES: dict[str, Any] = {
         name: lookup(f"laptop-cifar-fs-tab-{name}")
         for name in ("ss", "sh", "zofo", "ablation", "numberapi", "numberquery", "dfmeta10way")
     },
+    "night": lookup("workstation-cifar-fs-tab-ss"),
     "numshots": lookup("laptop-cifar-fs-fig-numshots"),
     "quality": lookup("laptop-cifar-fs-quality"),
     "queries": lookup("laptop-cifar-fs-queries"),

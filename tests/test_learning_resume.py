@@ -234,8 +234,8 @@ def test_a_run_that_an_older_version_began_goes_on_as_it_began(tmp_path):
     """It knew nothing of choices that came later, and what it has paid for is about the pictures of its own time."""
     since = {"spread": 1, "pictures": "painted"}
     since_distil = {"classes": "apart", "optimiser": "adam", "turn": 0.03}
-    settings = ["queries=200", "distil.steps=3", "net.width=4"]
-    choices = [f"{key}={value}" for key, value in since.items()]
+    settings = ["queries=200", "distil.steps=3"]
+    choices = ["net.arch=conv4", "net.width=4", *(f"{key}={value}" for key, value in since.items())]
     choices += [f"distil.{key}={value}" for key, value in since_distil.items()]
     calls = []
     with pytest.raises(Stopped):

@@ -25,6 +25,6 @@ learn() { # learn NAME OPTION...
 
 for each in 16 64; do
     pictures $each
-    learn $((64 * each)) --images own-pictures-$each
+    learn $((64 * each)) --images own-pictures-$each --set net.arch=conv4 --set net.width=32
 done
 learn strong-4096 --images own-pictures-64 --preset strong --set queries=5096

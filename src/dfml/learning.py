@@ -189,8 +189,9 @@ def settings_from(path: Path) -> list[str]:
 _PLANNED = (
     *("queries", "spread", "net.way", "net.size", "net.channels", "distil.steps"),
     *("schedule.visits", "schedule.iterations"),
+    *("net.arch", "net.width"),  # chorus's was the paper's Conv4-32 before
 )
-"""settings that follow from the APIs and the budgets where the user leaves them open"""
+"""settings that follow from the APIs, the budgets and the version where the user leaves them open"""
 
 
 def _as_begun(run: Path, config: Any, table: dict[str, Any], settings: Iterable[str]) -> tuple[Any, dict[str, Any]]:

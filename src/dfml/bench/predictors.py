@@ -14,7 +14,8 @@ from dfml.evaluation.remembered import Once
 Predictor = Callable[[Episode], Tensor]
 """an episode -> one score a query and class (q, k); the largest wins"""
 
-BATCH = 256
+BATCH = 32
+"""images at once: every API keeps the memory that its largest call took, and there may be a hundred"""
 FLOOR = 1e-4
 """probabilities are cut off below, so that the logarithm of a sure answer does not drown all others"""
 

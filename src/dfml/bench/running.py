@@ -167,7 +167,7 @@ def _learned(cell: Cell, place: Place, report: Report) -> tuple[Initialisation, 
         folder,
         method=cell.method,
         preset=cell.preset,
-        settings=[*_size(apis), *cell.settings],
+        settings=[*_papers_network(apis), *cell.settings],
         budget_per_api=cell.budget_per_api,
         seed=cell.seed,
         resume=True,
@@ -178,9 +178,9 @@ def _learned(cell: Cell, place: Place, report: Report) -> tuple[Initialisation, 
     return init, spending(folder)["queries"]
 
 
-def _size(apis: Sequence[BlackBox]) -> list[str]:
-    """The paper's meta model takes images as large as most APIs do, also where 32 pixels would be our default."""
-    return [f"net.size={most_common([api.spec.image[1] for api in apis])}"]
+def _papers_network(apis: Sequence[BlackBox]) -> list[str]:
+    """The paper's meta model: four blocks of 32 filters, for images as large as most APIs take."""
+    return ["net.arch=conv4", "net.width=32", f"net.size={most_common([api.spec.image[1] for api in apis])}"]
 
 
 def _meta_trained(cell: Cell, folder: Path, place: Place, report: Report) -> Initialisation:

@@ -46,7 +46,9 @@ FEWEST = 20
 USUAL, MOST = 1000, 5000
 """queries an API without a budget, and with one that is larger"""
 USUAL_STEPS, FEWEST_STEPS = 4000, 1000
-"""updates for `USUAL` images, and for any number"""
+"""updates for `USUAL` queries an API at most, and for any number"""
+VIEWS = 90
+"""times that a student may see a picture in more than the fewest updates: then it knows them by heart"""
 POINTS = 100
 """of the learning curve that the run keeps"""
 CHECKPOINT_SECONDS = 20.0
@@ -71,7 +73,7 @@ class ChorusConfig:
     """what is drawn: scenes that are painted, or as many made by random networks beside them; auto takes both"""
     own_images: int = 0
     """pictures of the user's own, which are asked about first; follows from what `learn` is given"""
-    net: MetaModelConfig = MetaModelConfig()
+    net: MetaModelConfig = MetaModelConfig(arch="conv4-growing", width=16)
     distil: ChorusDistilConfig = ChorusDistilConfig()
 
 
@@ -79,8 +81,8 @@ PRESETS = {
     "default": ChorusConfig(),
     "thorough": ChorusConfig(queries=5000),
     "strong": ChorusConfig(
-        queries=5000, net=MetaModelConfig(arch="conv4-growing"), distil=ChorusDistilConfig(parts=4)
-    ),  # a larger student: two and a half times the work, and eight times the features
+        queries=5000, net=MetaModelConfig(arch="conv4-growing", width=32), distil=ChorusDistilConfig(parts=4)
+    ),  # a student twice as wide: two and a half times the work
 }
 
 
@@ -110,17 +112,23 @@ def plan(
             "or else nobody hears of some; 0 chooses"
         )
     queries, distil = min(bounds), config.distil
+    most = distil.steps or max(FEWEST_STEPS, round(USUAL_STEPS * (queries / USUAL) ** 0.5))
+    spread = config.spread or spread_for(queries, [spec.way for spec in specs], learned=most * distil.batch)
+    pictures = sum(_pictures(replace(config, queries=queries, spread=spread)))
     distil = replace(
         distil,
-        steps=distil.steps or max(FEWEST_STEPS, round(USUAL_STEPS * (queries / USUAL) ** 0.5)),
+        steps=distil.steps or max(FEWEST_STEPS, min(most, round(VIEWS * pictures / distil.batch))),
         power=distil.power or (0.5 if config.own_images else 1.0),
         classes="by-name" if distil.classes == "auto" else distil.classes,
         optimiser="muon" if distil.optimiser == "auto" else distil.optimiser,
     )
-    spread = config.spread or spread_for(queries, [spec.way for spec in specs], learned=distil.steps * distil.batch)
-    pictures = "mixed" if config.pictures == "auto" else config.pictures
     return replace(
-        config, queries=queries, spread=spread, pictures=pictures, net=config.net.fitted(specs), distil=distil
+        config,
+        queries=queries,
+        spread=spread,
+        pictures="mixed" if config.pictures == "auto" else config.pictures,
+        net=config.net.fitted(specs),
+        distil=distil,
     )
 
 
