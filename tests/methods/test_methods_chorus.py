@@ -70,12 +70,18 @@ def test_a_budget_is_spent_and_updates_follow_the_images(apis, settings, budgets
 
 
 @pytest.mark.parametrize(
-    ("queries", "steps"),
-    [(500, 1406), (1000, 2812), (5000, 8944)],  # 90 views of 2,000 and 4,000 pictures; 4,000 * sqrt(5)
+    ("count", "queries", "spread", "steps"),
+    [
+        (100, 500, 4, 1406),  # 90 views of 2,000 pictures, 128 at once
+        (100, 1000, 4, 2812),
+        (100, 5000, 4, 8944),  # 4,000 * sqrt(5)
+        (10_000, 1000, 2, 4000),  # an update hears 256 of them
+    ],
 )
-def test_many_apis_hear_of_more_pictures_and_updates_follow_these(apis, queries, steps):
-    planned = chorus.plan(chorus.ChorusConfig(queries=queries), [apis[0].spec] * 100, budget=None, budget_per_api=None)
-    assert (planned.spread, planned.distil.steps) == (4, steps)
+def test_many_apis_hear_of_more_pictures_and_updates_follow_these(apis, count, queries, spread, steps):
+    wanted = chorus.ChorusConfig(queries=queries)
+    planned = chorus.plan(wanted, [apis[0].spec] * count, budget=None, budget_per_api=None)
+    assert (planned.spread, planned.distil.steps) == (spread, steps)
 
 
 def test_the_strong_student_is_larger_and_said_to_take_longer(apis):

@@ -48,7 +48,7 @@ USUAL, MOST = 1000, 5000
 USUAL_STEPS, FEWEST_STEPS = 4000, 1000
 """updates for `USUAL` queries an API at most, and for any number"""
 VIEWS = 90
-"""times that a student may see a picture in more than the fewest updates: then it knows them by heart"""
+"""times that a student may see a picture, with what an API says of it: then it knows them by heart"""
 POINTS = 100
 """of the learning curve that the run keeps"""
 CHECKPOINT_SECONDS = 20.0
@@ -115,9 +115,10 @@ def plan(
     most = distil.steps or max(FEWEST_STEPS, round(USUAL_STEPS * (queries / USUAL) ** 0.5))
     spread = config.spread or spread_for(queries, [spec.way for spec in specs], learned=most * distil.batch)
     pictures = sum(_pictures(replace(config, queries=queries, spread=spread)))
+    turns = max(1.0, len(specs) / distil.heard)  # updates until every API has been listened to
     distil = replace(
         distil,
-        steps=distil.steps or max(FEWEST_STEPS, min(most, round(VIEWS * pictures / distil.batch))),
+        steps=distil.steps or max(FEWEST_STEPS, min(most, round(turns * VIEWS * pictures / distil.batch))),
         power=distil.power or (0.5 if config.own_images else 1.0),
         classes="by-name" if distil.classes == "auto" else distil.classes,
         optimiser="muon" if distil.optimiser == "auto" else distil.optimiser,
