@@ -18,13 +18,14 @@ for name in (data / "splits" / "bertinetto" / "train.txt").read_text().split():
 }
 
 learn() { # learn NAME OPTION...
-    dfml learn real-apis/lite0.toml --seed 0 --set distil.steps=2500 --set pictures=painted --set distil.optimiser=adam \
-        --out "own-$1" "${@:2}" # as was the default then
+    dfml learn real-apis/lite0.toml --seed 0 --out "own-$1" "${@:2}"
     measure val 300 "own-$1" "$1" --head prototype answers --inductive
 }
 
 for each in 16 64; do
     pictures $each
-    learn $((64 * each)) --images own-pictures-$each --set net.arch=conv4 --set net.width=32
+    learn $((64 * each)) --images own-pictures-$each
 done
-learn strong-4096 --images own-pictures-64 --preset strong --set queries=5096
+# as was the default then
+learn strong-4096 --images own-pictures-64 --preset strong --set queries=5096 --set distil.steps=2500 --set pictures=painted \
+    --set distil.optimiser=adam

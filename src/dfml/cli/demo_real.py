@@ -18,7 +18,7 @@ SHIPPED = {
     "rocket": "rocket.jpg",
 }
 """photographs in scikit-image's package: nothing is downloaded"""
-WINDOWS, SHARE = 12, 0.6
+WINDOWS, SHARE = 12, 0.4
 """views of each photograph, and the part of its shorter side that one shows"""
 
 
