@@ -46,6 +46,9 @@ def hostile() -> list[BlackBox]:
     rng = np.random.default_rng(0)
     one_hot = np.eye(5)
 
+    def constant(label: int) -> Answer:
+        return lambda x: one_hot[np.full(len(x), label)]
+
     def shuffled(x: Any) -> Any:
         """A classifier by brightness whose labels change places from call to call."""
         level = np.minimum(x.mean((1, 2, 3)) * 5, 4).astype(int)
@@ -55,7 +58,7 @@ def hostile() -> list[BlackBox]:
         *(forest(number) for number in range(2)),
         *(made_up(f"uniform-{k}", lambda x: np.full((len(x), 5), 0.2)) for k in range(2)),
         *(made_up(f"random-{k}", lambda x: rng.dirichlet(np.ones(5), len(x))) for k in range(2)),
-        *(made_up(f"constant-{k}", lambda x, k=k: one_hot[np.full(len(x), k)]) for k in range(2)),
+        *(made_up(f"constant-{k}", constant(k)) for k in range(2)),
         *(made_up(f"shuffled-{k}", shuffled) for k in range(2)),
     ]
 

@@ -8,6 +8,7 @@ Each variant is the published protocol (10 steps of gradient descent, rate 0.01)
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -57,7 +58,7 @@ def accuracy(
     return (answers == episode.query_labels).float().mean().item()
 
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "the published protocol": {},
     "weights as PyTorch draws them": {"torch_init": True},
     "the head begins at zero": {"empty_head": True},
@@ -87,7 +88,7 @@ def main() -> None:
     for title, changes in VARIANTS.items():
         settings = dict(changes)
         net = theirs if settings.pop("torch_init", False) else ours
-        row = {"variant": title}
+        row: dict[str, Any] = {"variant": title}
         for shot in (1, 5):
             protocol = TaskProtocol(dataset="cifar-fs", part="val", shot=shot)
             tasks = draw_tasks(protocol, range(args.tasks), data=args.data)

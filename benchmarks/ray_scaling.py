@@ -28,7 +28,7 @@ from dfml.apis.loading import load_apis
 from dfml.apis.manifest import ApiEntry, write_manifest
 from dfml.engine.choice import Engine, open_engine
 from dfml.images.prior import prior
-from dfml.methods.chorus.asking import ask_all
+from dfml.methods.chorus.asking import AnswerTable, ask_all
 from dfml.nets import NetSpec
 from dfml.nets.export import export_onnx
 from dfml.rng import stream
@@ -72,9 +72,13 @@ def ask(manifest: Path, run: Path, engine: Engine) -> Took:
             Metered(api, books.enter_context(Ledger(ledger_path(run, api.spec.name))))
             for api in engine.spread(load_apis(manifest))
         ]
-        at_once = {"workers": engine.workers, "waiting": engine.waiting}
-        ask_all(apis, images[:WARM], counts=[WARM] * APIS, **at_once)
-        took = measure(partial(ask_all, apis, images[WARM:], counts=[count] * APIS, **at_once))
+
+        def ask_about(pictures: Tensor) -> AnswerTable:
+            rows = [torch.arange(len(pictures))] * APIS
+            return ask_all(apis, pictures, rows=rows, workers=engine.workers, waiting=engine.waiting)
+
+        ask_about(images[:WARM])
+        took = measure(partial(ask_about, images[WARM:]))
         assert all(api.ledger.queries == WARM + count for api in apis)
     return took
 

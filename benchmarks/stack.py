@@ -52,7 +52,7 @@ def run() -> dict[str, Any]:
         def whole() -> Callable[[], object]:
             file = tempfile.mktemp(".sqlite", dir=folder)
             metered = Metered(api, books.enter_context(Ledger(file, budget=IMAGES)))
-            return partial(ask_all, [metered], pictures(), counts=[IMAGES])
+            return partial(ask_all, [metered], pictures(), rows=[torch.arange(IMAGES)])
 
         sessions = {f"bare session, batches of {size}": partial(bare, size) for size in BATCHES}
         times = in_turns({"whole stack": whole, **sessions}, rounds=ROUNDS)
