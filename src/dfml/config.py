@@ -68,6 +68,20 @@ def override(config: T, assignments: Iterable[str]) -> T:
     return from_mapping(type(config), table, where="--set")
 
 
+def above_zero(config: Any, group: str, *names: str) -> None:
+    """Refuse `config` where one of these fields is 0, negative or no number; `group` is its name in `--set`."""
+    for name in names:
+        if not (value := getattr(config, name)) > 0:
+            raise ConfigError(f"{group}.{name} must be above 0, not {value}")
+
+
+def zero_or_more(config: Any, group: str, *names: str) -> None:
+    """Refuse `config` where one of these fields is negative or no number."""
+    for name in names:
+        if not (value := getattr(config, name)) >= 0:
+            raise ConfigError(f"{group}.{name} must be 0 or more, not {value}")
+
+
 def _parse(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]

@@ -84,6 +84,26 @@ def test_many_apis_hear_of_more_pictures_and_updates_follow_these(apis, count, q
     assert (planned.spread, planned.distil.steps) == (spread, steps)
 
 
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("distil.steps=-3", "distil.steps must be 0 or more, not -3"),
+        ("distil.batch=0", "distil.batch must be above 0, not 0"),
+        ("distil.lr=0", "distil.lr must be above 0, not 0.0"),
+        ("distil.parts=65", "distil.parts=65 cannot be: a batch has 64 pictures"),
+        ("distil.held_out=1", "distil.held_out must be from 0 to below 1, not 1.0"),
+        ("distil.weigh_at=2", "distil.weigh_at must be from 0 to 1, not 2.0"),
+        ("distil.shift=16", "distil.shift must be from 0 to below 16 pixels of 32, not 16"),
+        ("net.width=0", "net.width must be above 0, not 0"),
+        ("net.way=-1", "net.way must be 0 or more, not -1"),
+    ],
+)
+def test_a_number_that_cannot_be_is_told_before_anything_is_asked(apis, tmp_path, setting, told):
+    with pytest.raises(ConfigError, match=told):
+        learn(apis, tmp_path / "run", settings=[*SMALL, setting])
+    assert [api.answered for api in apis] == [0, 0]
+
+
 def test_the_strong_student_is_larger_and_said_to_take_longer(apis):
     specs = [api.spec for api in apis]
     thorough, strong = (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
+from dfml.config import above_zero, zero_or_more
 from dfml.episode import Episode
 from dfml.meta.tasks import MetaGradient, Model, Scored, Task, mean_gradient
 from dfml.nets.functional import Params
@@ -23,6 +24,10 @@ class ReplayConfig:
     shot: int = 5
     query: int = 15
     first_order: bool = False
+
+    def __post_init__(self) -> None:
+        above_zero(self, "replay", "batch", "shot", "query")
+        zero_or_more(self, "replay", "inner_lr", "inner_steps", "outer_lr")
 
 
 def replay_task(net: Model, episode: Episode) -> Task:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from dfml.apis.blackbox import ApiSpec, fit_to
+from dfml.config import above_zero
 from dfml.episode import EpisodeSpec
 from dfml.errors import ConfigError
 from dfml.events import LearningStarted, Replayed, Visited
@@ -60,9 +61,7 @@ class MetaGeneratorConfig:
     filters: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("images_per_class", "steps", "lr", "latent", "filters"):
-            if not (value := getattr(self, name)) > 0:
-                raise ConfigError(f"generator.{name} must be above 0, not {value}")
+        above_zero(self, "generator", "images_per_class", "steps", "lr", "latent", "filters")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from dfml.apis.blackbox import ApiSpec
+from dfml.config import above_zero, zero_or_more
 from dfml.errors import ConfigError
 from dfml.nets import Arch, NetSpec
 from dfml.nets.functional import Net, Params
@@ -36,8 +37,8 @@ class MetaModelConfig:
     shorter a filter, the further a step of gradient descent turns it"""
 
     def __post_init__(self) -> None:
-        if self.filter_length <= 0:
-            raise ConfigError(f"net.filter_length must be above 0, not {self.filter_length}")
+        above_zero(self, "net", "width", "filter_length")
+        zero_or_more(self, "net", "way", "size", "channels")
 
     def fitted(self, specs: Sequence[ApiSpec]) -> "MetaModelConfig":
         """With every zero replaced by what is most common among the APIs, ties to the larger, and within the bounds."""

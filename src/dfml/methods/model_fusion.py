@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from dfml.apis.blackbox import ApiSpec
+from dfml.config import above_zero
 from dfml.errors import ConfigError
 from dfml.events import LearningStarted, Step
 from dfml.initialisation import Initialisation
@@ -52,9 +53,7 @@ class FusionConfig:
     """towards the worst embedding"""
 
     def __post_init__(self) -> None:
-        for name in ("embedding", "hidden", "steps", "lr", "penalty"):
-            if not (value := getattr(self, name)) > 0:
-                raise ConfigError(f"fusion.{name} must be above 0, not {value}")
+        above_zero(self, "fusion", "embedding", "hidden", "steps", "lr", "penalty")
 
 
 @dataclass(frozen=True, kw_only=True)

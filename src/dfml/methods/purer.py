@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from dfml.apis.blackbox import ApiSpec, fit_to
+from dfml.config import above_zero, zero_or_more
 from dfml.episode import Episode
 from dfml.errors import ConfigError
 from dfml.events import LearningStarted, Replayed
@@ -53,6 +54,10 @@ class DynamicDataConfig:
     """pixels by which they are moved, another way each step, before the network sees them"""
     loss: InversionLossConfig = InversionLossConfig()
 
+    def __post_init__(self) -> None:
+        above_zero(self, "data", "images_per_class", "lr")
+        zero_or_more(self, "data", "shift")
+
 
 @dataclass(frozen=True, kw_only=True)
 class CurriculumConfig:
@@ -64,6 +69,9 @@ class CurriculumConfig:
     """meta-steps without a better accuracy before they do"""
     after: int = 0
     """meta-steps before the first time"""
+
+    def __post_init__(self) -> None:
+        zero_or_more(self, "curriculum", "weight", "patience", "after")
 
 
 @dataclass(frozen=True, kw_only=True)

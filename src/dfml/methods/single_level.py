@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dfml.apis.blackbox import ApiSpec, BlackBox
+from dfml.config import zero_or_more
 from dfml.meta.distil import inner
 from dfml.methods import Workplace
 from dfml.methods.budgets import refuse_less_than_a_set, within_budgets
@@ -25,6 +26,9 @@ class ImitationConfig:
     lr: float = 0.01
     steps: int = 100
     """enough to become the API's likeness, unlike the 10 that an inner loop takes"""
+
+    def __post_init__(self) -> None:
+        zero_or_more(self, "distil", "lr", "steps")
 
 
 @dataclass(frozen=True, kw_only=True)

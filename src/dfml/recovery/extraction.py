@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import BlackBox
+from dfml.config import above_zero, zero_or_more
 from dfml.errors import ConfigError
 from dfml.hardware import device_of
 from dfml.images.generator import Generator
@@ -56,13 +57,11 @@ class ExtractionConfig:
     filters: int = 32
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "directions", "radius", "clone_steps", "clone_lr", "generator_lr", "latent", "filters"):
-            if not (value := getattr(self, name)) > 0:
-                raise ConfigError(f"extraction.{name} must be above 0, not {value}")
+        above_zero(self, "extraction", "rounds", "directions", "radius", "clone_steps", "clone_lr", "generator_lr")
+        above_zero(self, "extraction", "latent", "filters")
+        zero_or_more(self, "extraction", "replay_steps")
         if self.batch < 2:
             raise ConfigError(f"extraction.batch must be 2 or more, for BatchNorm's sake, not {self.batch}")
-        if self.replay_steps < 0:
-            raise ConfigError(f"extraction.replay_steps must be 0 or more, not {self.replay_steps}")
 
     @property
     def images(self) -> int:

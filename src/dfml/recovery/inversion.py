@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dfml.apis.blackbox import BlackBox
+from dfml.config import above_zero, zero_or_more
 from dfml.errors import ConfigError
 from dfml.images.generator import Generator
 from dfml.losses import First
@@ -87,22 +88,9 @@ class RecoveryConfig:
     arrive early leave over goes to the others"""
 
     def __post_init__(self) -> None:
-        for name in (
-            "pool",
-            "images_per_class",
-            "steps",
-            "lr",
-            "directions",
-            "radius",
-            "resolution",
-            "latent",
-            "filters",
-            "floor",
-        ):
-            if not (value := getattr(self, name)) > 0:
-                raise ConfigError(f"recovery.{name} must be above 0, not {value}")
-        if self.boundary < 0:
-            raise ConfigError(f"recovery.boundary must be 0 or more, not {self.boundary}")
+        above_zero(self, "recovery", "pool", "images_per_class", "steps", "lr", "directions", "radius", "resolution")
+        above_zero(self, "recovery", "latent", "filters", "floor")
+        zero_or_more(self, "recovery", "boundary")
         if not 0 <= self.confidence < 1:
             raise ConfigError(f"recovery.confidence is a probability below 1, not {self.confidence}")
         if self.estimator != "exact" and self.estimator not in ESTIMATORS:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from dfml.config import zero_or_more
 from dfml.errors import ConfigError
 
 
@@ -23,8 +24,7 @@ class ScheduleConfig:
             raise ConfigError(
                 f"schedule.visits_until is a fraction of the iterations in (0, 1], got {self.visits_until}"
             )
-        if min(self.iterations, self.visits, self.plateau) < 0:
-            raise ConfigError("schedule.iterations, schedule.visits and schedule.plateau must be 0 or more")
+        zero_or_more(self, "schedule", "iterations", "visits", "plateau")
 
 
 def visits_due(config: ScheduleConfig, iteration: int) -> int:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from dfml.config import above_zero, zero_or_more
 from dfml.meta.replay import ReplayConfig
 from dfml.methods.bidf_mkd.schedule import ScheduleConfig
 from dfml.methods.meta_model import MetaModelConfig
@@ -34,6 +35,9 @@ class DistilConfig:
     statistics: Literal["support", "batch"] = "support"
     """BatchNorm of the student while a boundary set is recovered: the support set's statistics, or each batch's"""
 
+    def __post_init__(self) -> None:
+        zero_or_more(self, "distil", "inner_lr", "inner_steps", "outer_lr")
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig:
@@ -47,6 +51,9 @@ class MemoryConfig:
     """forget images that their own API does not give their class"""
     roles: bool = False
     """draw support images from support sets and query images from query sets, instead of both from all"""
+
+    def __post_init__(self) -> None:
+        above_zero(self, "memory", "capacity")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,8 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
+from dfml.config import above_zero, zero_or_more
+from dfml.errors import ConfigError
 from dfml.files import OtherFormat, load_tensors, save_tensors
 from dfml.images.augment import augment
 from dfml.methods.chorus.asking import AnswerTable
@@ -64,6 +66,18 @@ class ChorusDistilConfig:
     """standard errors that the gain must be above 0"""
     least_share: float = 0.4
     """APIs that are foreseen less than this part as well as the median of the others are dropped, too"""
+
+    def __post_init__(self) -> None:
+        above_zero(self, "distil", "batch", "parts", "heard", "lr")
+        zero_or_more(self, "distil", "steps", "turn", "jitter", "power")
+        if self.parts > self.batch:
+            raise ConfigError(f"distil.parts={self.parts} cannot be: a batch has {self.batch} pictures")
+        if not 0 <= self.shift < 16:
+            raise ConfigError(f"distil.shift must be from 0 to below 16 pixels of 32, not {self.shift}")
+        if not 0 <= self.held_out < 1:
+            raise ConfigError(f"distil.held_out must be from 0 to below 1, not {self.held_out}")
+        if not 0 <= self.weigh_at <= 1:
+            raise ConfigError(f"distil.weigh_at must be from 0 to 1, not {self.weigh_at}")
 
 
 class ChorusStudent:
