@@ -15,7 +15,7 @@ from dfml.apis.ledger import Ledger, ledger_path, spending
 from dfml.apis.local.function import FunctionApi
 from dfml.cli import main
 from dfml.errors import BudgetExceeded, ConfigError, Unreachable
-from dfml.events import FellShort, Step
+from dfml.events import FellShort, Remark, Step
 from dfml.methods import find_method
 from dfml.runs import read_config
 from strangers import model, serving
@@ -248,6 +248,24 @@ def test_a_run_that_an_older_version_began_goes_on_as_it_began(tmp_path):
     dfml.learn([local(calls=calls)], tmp_path / "run", settings=settings, resume=True)
     assert calls == []
     dfml.learn([local()], tmp_path / "whole", settings=settings + choices)
+    assert same(tmp_path / "run", tmp_path / "whole")
+
+
+def test_what_nobody_asks_for_now_follows_the_run(tmp_path):
+    """A command that is typed again without its settings goes on; one that asks for others is told what differs."""
+    settings = ["queries=200", "distil.steps=3", "net.width=4"]
+    with pytest.raises(Stopped):
+        dfml.learn([local()], tmp_path / "run", settings=settings, on_event=stop_at("distilling", 1))
+    with pytest.raises(ConfigError, match=r"net.width was 4, not 8"):
+        dfml.learn([local()], tmp_path / "run", settings=["net.width=8"], resume=True)
+    with pytest.raises(ConfigError, match=r"net.width was 4, not 32"):
+        dfml.learn([local()], tmp_path / "run", preset="strong", resume=True)
+    calls, remarks = [], []
+    watch = lambda event: remarks.append(event.text) if isinstance(event, Remark) else None  # noqa: E731
+    dfml.learn([local(calls=calls)], tmp_path / "run", resume=True, on_event=watch)
+    assert calls == []
+    assert "the run goes on as it was begun, with queries=200, net.width=4, distil.steps=3" in remarks
+    dfml.learn([local()], tmp_path / "whole", settings=settings)
     assert same(tmp_path / "run", tmp_path / "whole")
 
 

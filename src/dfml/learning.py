@@ -21,7 +21,7 @@ from dfml.cards import Teacher, run_card, write_card
 from dfml.config import from_mapping, override, to_mapping
 from dfml.engine.choice import open_engine
 from dfml.errors import ApiError, ConfigError, Unreachable, nearest
-from dfml.events import ApiJoined, Event, FellShort, LearningFinished, Step, Visited
+from dfml.events import ApiJoined, Event, FellShort, LearningFinished, Remark, Step, Visited
 from dfml.hardware import Precision, find_hardware
 from dfml.initialisation import Initialisation
 from dfml.methods import Method, Workplace, find_method
@@ -86,7 +86,7 @@ def learn(
     config = chosen.plan(wanted, specs, budget=budget, budget_per_api=budget_per_api)
     _check_affordable(chosen, method, config, specs, budget=budget, budget_per_api=budget_per_api)
     own_budgets = {api.spec.name: api.spec.terms.budget for api in boxes if api.spec.terms.budget is not None}
-    table = {
+    table: dict[str, Any] = {
         "method": method,
         "seed": seed,
         "apis": [api.spec.name for api in boxes],
@@ -98,8 +98,9 @@ def learn(
         **({"exact_answers": True} if exact_answers else {}),
         "settings": to_mapping(config),
     }
+    planned = _flat(table["settings"])
     if resume and (Path(out) / "config.toml").exists():
-        config, table = _as_begun(Path(out), config, table, settings)
+        config, table = _as_begun(Path(out), config, table, _asked_for(chosen.PRESETS, preset, settings))
     with ExitStack() as open_files:
         if isinstance(apis, str | Path):
             for api in boxes:
@@ -125,6 +126,10 @@ def learn(
             tell(event)
 
         emit(estimate(chosen, config, specs, budget=budget, budget_per_api=budget_per_api))
+        kept = {key: value for key, value in _flat(table["settings"]).items() if planned.get(key) != value}
+        if kept:
+            begun = ", ".join(f"{key}={value}" for key, value in kept.items())
+            emit(Remark(text=f"the run goes on as it was begun, with {begun}"))
         shared = None if budget is None else Budget(budget)
         metered = []
         for api in boxes:
@@ -186,33 +191,31 @@ def settings_from(path: Path) -> list[str]:
     return settings
 
 
-_PLANNED = (
-    *("queries", "spread", "net.way", "net.size", "net.channels", "distil.steps"),
-    *("schedule.visits", "schedule.iterations"),
-    *("net.arch", "net.width"),  # chorus's was the paper's Conv4-32 before
-)
-"""settings that follow from the APIs, the budgets and the version where the user leaves them open"""
+def _as_begun(run: Path, config: Any, table: dict[str, Any], asked_for: set[str]) -> tuple[Any, dict[str, Any]]:
+    """The plan that a run began with, where a new one differs from it only in what nobody has `asked_for` now.
 
-
-def _as_begun(run: Path, config: Any, table: dict[str, Any], settings: Iterable[str]) -> tuple[Any, dict[str, Any]]:
-    """The plan that a run began with, where a new one differs only in what follows from the APIs and the budgets.
-
-    And in what there was no choice about in the version that began it: of a field that its config lacks, methods
-    understand the default as they worked before. Another plan would ask about other images, and what is paid for would
-    be of no use. Where nothing was answered yet there is nothing to lose: then the manifest as it is now decides.
+    What follows from the APIs, the budgets and the defaults of this version may have changed meanwhile, and of a field
+    that the run's config lacks, methods understand the default as they worked before. Another plan would ask about
+    other images, and what is paid for would be of no use. Where nothing was answered yet there is nothing to lose: then
+    the command and the manifest as they are now decide.
     """
     before = read_config(run)
     old, new = before.get("settings", {}), table["settings"]
     changed = {key for key in _flat(old).keys() | _flat(new).keys() if _flat(old).get(key) != _flat(new).get(key)}
-    since = _flat(new).keys() - _flat(old).keys()
-    asked_for = {assignment.partition("=")[0].strip() for assignment in settings}
     same = all(before.get(key) == table.get(key) for key in (before.keys() | table.keys()) - {"settings", *BUDGETS})
-    if not changed or not changed <= {*_PLANNED, *since} - asked_for or not same:
+    if not changed or changed & asked_for or not same:
         return config, table  # equal, or a difference of which the run folder tells
     if spending(run)["queries"] == 0:
         start_again(run, table)
         return config, table
     return from_mapping(type(config), old, where=str(run / "config.toml")), {**table, "settings": old}
+
+
+def _asked_for(presets: dict[str, Any], preset: str | None, settings: Iterable[str]) -> set[str]:
+    """The settings that a command names, itself or by a preset that differs from the default in them."""
+    usual, chosen = (_flat(to_mapping(_preset(presets, name))) for name in (None, preset))
+    by_preset = {key for key in usual.keys() | chosen.keys() if usual.get(key) != chosen.get(key)}
+    return by_preset | {assignment.partition("=")[0].strip() for assignment in settings}
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

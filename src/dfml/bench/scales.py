@@ -202,7 +202,7 @@ WORKSTATION = replace(
             None,
             (
                 "net.filter_length=0.15",  # short filters turn further in five steps
-                "iterations=4000",
+                "iterations=16000",
                 "replay.first_order=true",
                 "replay.outer_lr=0.0003",
                 "replay.query=10",

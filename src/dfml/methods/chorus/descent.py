@@ -16,15 +16,21 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 def evened(matrix: Tensor) -> Tensor:
     """`matrix` U S V^T with all its singular values brought near 1, to about U V^T.
 
-    By Newton-Schulz rounds, which are products of matrices alone, as Muon does it (Jordan et al., 2024). In single
-    precision: PyTorch's own Muon multiplies in bfloat16, which not every processor does.
+    By Newton-Schulz rounds, which are products of matrices alone, as Muon does it (Jordan et al., 2024): a round takes
+    X to P X with P = a + b X X^T + c (X X^T)^2. All rounds work on the small square matrix X X^T, which a round takes
+    to P X X^T P, and X meets the product of all P once. In single precision: PyTorch's own Muon multiplies in bfloat16,
+    which not every processor does.
     """
     a, b, c = COEFFICIENTS
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
     x: Tensor = wide / wide.norm().clamp_min(1e-12)
+    square = x @ x.T
+    product = torch.eye(len(x), dtype=x.dtype, device=x.device)
     for _ in range(ROUNDS):
-        square = x @ x.T
-        x = a * x + (b * square + c * square @ square) @ x
+        p = torch.addmm(square, square, square, beta=b, alpha=c)
+        p.diagonal().add_(a)
+        product, square = p @ product, p @ square @ p
+    x = product @ x
     return x if wide is matrix else x.T
 
 

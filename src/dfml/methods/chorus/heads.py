@@ -33,18 +33,20 @@ class SparseAdam:
 
     @torch.no_grad()
     def update(self, items: Tensor, gradient: Params, *, lr: float, betas: tuple[float, float]) -> None:
-        """One step of Adam for the parameters of `items`."""
-        self.updates[items] += 1
-        count = self.updates[items].double()
+        """One step of Adam for the parameters of `items`, in ascending order."""
+        # Indices copy, a slice does not: most often all items are in an update.
+        at = slice(None) if len(items) == len(self.updates) else items
+        self.updates[at] += 1
+        count = self.updates[at].double()
         rate, correction = lr / (1 - betas[0] ** count), (1 - betas[1] ** count).sqrt()
         for name in self.values.keys() & gradient.keys():
             grad = gradient[name]
             each = (-1, *[1] * (grad.dim() - 1))
-            first = self.first[name][items].lerp(grad, 1 - betas[0])
-            second = (self.second[name][items] * betas[1]).addcmul_(grad, grad, value=1 - betas[1])
+            first = self.first[name][at].lerp(grad, 1 - betas[0])
+            second = (self.second[name][at] * betas[1]).addcmul_(grad, grad, value=1 - betas[1])
             spread = (second.sqrt() / correction.to(grad.dtype).view(each)).add_(EPSILON)
-            self.values[name][items] -= rate.to(grad.dtype).view(each) * first / spread
-            self.first[name][items], self.second[name][items] = first, second
+            self.values[name][at] -= rate.to(grad.dtype).view(each) * first / spread
+            self.first[name][at], self.second[name][at] = first, second
 
     def state(self) -> dict[str, Tensor]:
         """Everything that `update` changes, under names."""
