@@ -140,6 +140,7 @@ NAMES: dict[str, Any] = {
         for name in ("ss", "sh", "zofo", "ablation", "numberapi", "numberquery", "dfmeta10way")
     },
     "night": lookup("workstation-cifar-fs-tab-ss"),
+    "night_mini": lookup("workstation-mini-imagenet-tab-ss"),
     "numshots": lookup("laptop-cifar-fs-fig-numshots"),
     "quality": lookup("laptop-cifar-fs-quality"),
     "queries": lookup("laptop-cifar-fs-queries"),

@@ -1,6 +1,7 @@
 """Chorus: what it asks, whom it believes, and that it learns something."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -82,6 +83,49 @@ def test_many_apis_hear_of_more_pictures_and_updates_follow_these(apis, count, q
     wanted = chorus.ChorusConfig(queries=queries)
     planned = chorus.plan(wanted, [apis[0].spec] * count, budget=None, budget_per_api=None)
     assert (planned.spread, planned.distil.steps) == (spread, steps)
+
+
+@pytest.mark.parametrize(("taken", "drawn"), [(16, 16), (28, 28), (32, 32), (84, 84), (96, 96), (224, 32)])
+def test_small_apis_are_asked_about_pictures_of_their_own_size(apis, taken, drawn):
+    spec = replace(apis[0].spec, image=(3, taken, taken))
+    planned = chorus.plan(chorus.ChorusConfig(), [spec] * 3, budget=None, budget_per_api=None)
+    assert (planned.picture_size, planned.net.size) == (drawn, min(taken, 32))
+    wanted = chorus.ChorusConfig(picture_size=40, net=replace(planned.net, size=24))
+    assert chorus.plan(wanted, [spec] * 3, budget=None, budget_per_api=None).picture_size == 40
+
+
+def large_api(seen):
+    """Of 64 pixels; `seen` gets what it is asked about."""
+
+    def answer(images):
+        seen.append(images)
+        light = images.mean((1, 2, 3))
+        return np.stack([light, 1 - light], 1)
+
+    return FunctionApi(answer, ApiSpec(name="large", classes=("a", "b"), image=(3, 64, 64)))
+
+
+def test_an_api_sees_every_pixel_and_the_student_its_own_size(tmp_path):
+    seen = []
+    learned = learn([large_api(seen)], tmp_path / "run", settings=[*SMALL, "queries=50", "distil.steps=3"])
+    drawn = prior(50, seed=derive_seed(0, "pool"), size=64, kind="mixed")
+    assert np.array_equal(np.concatenate(seen), (drawn.float() / 255).numpy())
+    assert learned.net.size == 32
+
+
+def test_a_run_from_before_pictures_had_a_size_goes_on_as_it_began(tmp_path):
+    settings, seen = [*SMALL, "queries=50"], []
+
+    def stop(event):
+        if isinstance(event, Step) and event.stage == "distilling":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn([large_api([])], tmp_path / "run", settings=[*settings, "picture_size=32"], on_event=stop)
+    config = tmp_path / "run" / "config.toml"
+    config.write_text(config.read_text().replace("picture_size = 32\n", ""))
+    learn([large_api(seen)], tmp_path / "run", settings=settings, resume=True)
+    assert seen == []
 
 
 @pytest.mark.parametrize(

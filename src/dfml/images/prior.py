@@ -56,11 +56,14 @@ class Prior:
 
     def images(self, start: int, count: int) -> Tensor:
         """Images `start` to `start + count` of the stream, as uint8 (count, channels, size, size)."""
-        if count <= 0:
-            return torch.empty(0, self.channels, self.size, self.size, dtype=torch.uint8)
-        first, last = start // CHUNK, (start + count - 1) // CHUNK
-        drawn = torch.cat([self.chunk(i) for i in range(first, last + 1)])
-        return drawn[start - first * CHUNK :][:count].clone()
+        drawn = torch.empty(max(0, count), self.channels, self.size, self.size, dtype=torch.uint8)
+        place = 0
+        while place < count:  # each into its place, for all of them at once may be large
+            index, skipped = divmod(start + place, CHUNK)
+            part = self.chunk(index)[skipped:][: count - place]
+            drawn[place : place + len(part)] = part
+            place += len(part)
+        return drawn
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """The stream from its beginning without end, `size` images at a time."""

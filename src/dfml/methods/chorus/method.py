@@ -34,7 +34,7 @@ from dfml.methods.footprint import (
     ledger_bytes,
     multiplications,
 )
-from dfml.methods.meta_model import MetaModelConfig
+from dfml.methods.meta_model import MetaModelConfig, most_common
 from dfml.nets import NetSpec
 from dfml.nets.functional import Net, normalise
 from dfml.nets.statistics import batch_statistics
@@ -47,6 +47,8 @@ USUAL, MOST = 1000, 5000
 """queries an API without a budget, and with one that is larger"""
 USUAL_STEPS, FEWEST_STEPS = 4000, 1000
 """updates for `USUAL` queries an API at most, and for any number"""
+SMALL_API = 96
+"""pixels of a side up to which APIs are asked about pictures of their own size"""
 VIEWS = 90
 """times that a student may see a picture, with what an API says of it: then it knows them by heart"""
 POINTS = 100
@@ -71,6 +73,9 @@ class ChorusConfig:
     suits the number of APIs (`sharing`)"""
     pictures: Literal["auto", "mixed", "painted"] = "auto"
     """what is drawn: scenes that are painted, or as many made by random networks beside them; auto takes both"""
+    picture_size: int = 0
+    """pixels of a side of what is drawn, which the student sees at its own size; 0: as most APIs take if that is at most
+    96, else as the student does. Of sharp pictures, small APIs tell more, and large ones what the student cannot see"""
     own_images: int = 0
     """pictures of the user's own, which are asked about first; follows from what `learn` is given"""
     net: MetaModelConfig = MetaModelConfig(arch="conv4-growing", width=16)
@@ -123,12 +128,16 @@ def plan(
         classes="by-name" if distil.classes == "auto" else distil.classes,
         optimiser="muon" if distil.optimiser == "auto" else distil.optimiser,
     )
+    net = config.net.fitted(specs)
+    taken = most_common([spec.image[1] for spec in specs])
+    suitable = max(net.size, taken) if taken <= SMALL_API else net.size
     return replace(
         config,
         queries=queries,
         spread=spread,
         pictures="mixed" if config.pictures == "auto" else config.pictures,
-        net=config.net.fitted(specs),
+        picture_size=config.picture_size or suitable,
+        net=net,
         distil=distil,
     )
 
@@ -137,6 +146,11 @@ def _pictures(config: ChorusConfig) -> tuple[int, int]:
     """How many of the user's own are asked about, and how many are drawn."""
     own = min(config.own_images, config.queries)
     return own, (config.queries - own) * _spread(config)
+
+
+def _picture_size(config: ChorusConfig) -> int:
+    """As planned; a run that was begun before there was a choice, and is resumed, drew at the student's size."""
+    return config.picture_size or config.net.size
 
 
 def _spread(config: ChorusConfig) -> int:
@@ -160,14 +174,15 @@ def effort(config: ChorusConfig, specs: Sequence[ApiSpec]) -> float:
     heads = feature_count(net) * sum(spec.way for spec in specs)
     work = config.distil.batch * (multiplications(net) + heads) / (128 * multiplications(usual))
     _, drawn = _pictures(config)
-    return config.distil.steps * STEP_SECONDS * work + drawn * (net.size / 32) ** 2 * PICTURE_SECONDS
+    return config.distil.steps * STEP_SECONDS * work + drawn * (_picture_size(config) / 32) ** 2 * PICTURE_SECONDS
 
 
 def footprint(config: ChorusConfig, specs: Sequence[ApiSpec]) -> Footprint:
     """All answers and images, the heads with their gradients and moments, and what one update computes."""
     net, outputs = config.net.spec, len(specs) * max(spec.way for spec in specs)
     heads = 4 * (feature_count(net) + 1) * outputs
-    images = sum(_pictures(config)) * image_bytes(net)
+    own, drawn = _pictures(config)
+    images = (own + drawn) * image_bytes(net) + drawn * net.channels * _picture_size(config) ** 2
     answers = 4 * sum(_pictures(config)) * outputs
     update = config.distil.batch * (activation_bytes(net) + 8 * 4 * outputs)
     shown = sum(min(20, spec.way) * 4 * (image_bytes(net) + 4 * spec.way) for spec in specs)
@@ -255,8 +270,8 @@ def _left(config: ChorusConfig, place: Workplace) -> list[str]:
 
 
 def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
-    """The answers about the user's own pictures, then about drawn ones, at the student's size."""
-    size, channels = config.net.size, config.net.channels
+    """The answers about the user's own pictures, then about drawn ones, with all pictures at the student's size."""
+    shape = (config.net.channels, config.net.size, config.net.size)
     counts = cost(config, [api.spec for api in place.apis])
     answered, total = 0, sum(counts)
     reasons: list[str] = []
@@ -286,12 +301,14 @@ def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
     if own and place.images is not None:
         first = place.images[:own]
         asked = ask(first, [torch.arange(min(own, count)) for count in counts])
-        tables.append(replace(asked, images=shrunk(first, (channels, size, size))))
+        tables.append(replace(asked, images=shrunk(first, shape)))
     if drawn:
         rows = shared_out([max(0, count - own) for count in counts], _spread(config), seed=seed)
         # A run begun before there was a choice, and resumed, has left it open: its pictures are painted.
         kind: Pictures = "mixed" if config.pictures == "mixed" else "painted"
-        tables.append(ask(prior(drawn, seed=seed, size=size, channels=channels, kind=kind), rows))
+        pictures = prior(drawn, seed=seed, size=_picture_size(config), channels=shape[0], kind=kind)
+        asked = ask(pictures, rows)
+        tables.append(asked if pictures.shape[1:] == shape else replace(asked, images=shrunk(pictures, shape)))
     answers = AnswerTable.joined(tables)
     if not bool(answers.asked.any()):
         raise Unreachable(
