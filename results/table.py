@@ -255,7 +255,7 @@ def bench_table(name: str) -> str:
 
 def summary_table() -> str:
     """tab:ss in short: a line a row, the paper's value beside ours."""
-    found = find_table("laptop-cifar-fs-tab-ss")
+    found = find_table("workstation-cifar-fs-tab-ss")
     if found is None:
         return "n/a"
     lines = [

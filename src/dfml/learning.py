@@ -203,11 +203,14 @@ def _as_begun(run: Path, config: Any, table: dict[str, Any], asked_for: set[str]
     old, new = before.get("settings", {}), table["settings"]
     changed = {key for key in _flat(old).keys() | _flat(new).keys() if _flat(old).get(key) != _flat(new).get(key)}
     same = all(before.get(key) == table.get(key) for key in (before.keys() | table.keys()) - {"settings", *BUDGETS})
-    if not changed or changed & asked_for or not same:
+    if not changed or not same:
         return config, table  # equal, or a difference of which the run folder tells
     if spending(run)["queries"] == 0:
         start_again(run, table)
         return config, table
+    if others := sorted(changed & asked_for):
+        begun = ", ".join(f"{key}={_flat(old).get(key)}" for key in others)
+        raise ConfigError(f"{run} was begun with {begun}, and goes on so; leave that open, or choose another --out")
     return from_mapping(type(config), old, where=str(run / "config.toml")), {**table, "settings": old}
 
 
