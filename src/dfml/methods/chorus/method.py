@@ -74,8 +74,8 @@ class ChorusConfig:
     pictures: Literal["auto", "mixed", "painted"] = "auto"
     """what is drawn: scenes that are painted, or as many made by random networks beside them; auto takes both"""
     picture_size: int = 0
-    """pixels of a side of what is drawn, which the student sees at its own size; 0: as most APIs take if that is at most
-    96, else as the student does. Of sharp pictures, small APIs tell more, and large ones what the student cannot see"""
+    """pixels of a side of what is drawn, which the student sees at its own size; 0: as most APIs take if that is at
+    most 96, else as the student does. Of sharp pictures small APIs tell more, large ones what it cannot see"""
     own_images: int = 0
     """pictures of the user's own, which are asked about first; follows from what `learn` is given"""
     net: MetaModelConfig = MetaModelConfig(arch="conv4-growing", width=16)
