@@ -38,7 +38,7 @@ measure test 600 usual-500-0 usual-500-0-product --head prototype answers --indu
 
 # birds, and things
 other() { # other DATASET ZOO NAME
-    dfml learn "$2" "${conv4[@]}" --set distil.steps=4000 --seed 0 --out "$3"
+    dfml learn "$2" "${conv4[@]}" --seed 0 --out "$3"
     dfml evaluate "$3" --dataset "$1" --data "$(dirname "$data")/$1" --part test --shot 1 5 --tasks 600 \
         --head prototype answers --inductive --json "$here/$3-product.json"
 }

@@ -18,8 +18,7 @@ done
 bench tab:mh --data "$all" --seeds 1
 bench fig:apiacc_all --data "$all"
 bench relatives --data "$data" --seeds 1
-dfml bench tab:ss --scale workstation --data "$data" --seeds 1 --rows random best-api api-features real-maml --zoos . \
-    --work bench-work --out "$here"
+dfml bench tab:ss --scale workstation --data "$data" --seeds 1 --zoos . --work bench-work --out "$here"
 dfml bench tab:ss --scale workstation --dataset mini-imagenet --data "$all/mini-imagenet" --seeds 1 --rows random api-features \
     --zoos . --work bench-work --out "$here"
 rm -rf "$here/images" # of fig:vix and privacy: they show real photographs
