@@ -11,7 +11,7 @@ dfml learn zoo100 --method bidf-mkd --seed 0 --set net.size=32 --set recovery.im
 measure test 600 usual-100-0 usual-100-0 --head finetune prototype
 printf '[%s]\n' "$(dfml ledger usual-100-0 --json)" > "$here/usual-queries.json"
 
-for seed in 0; do
+for seed in 0 1 2; do
     dfml learn zoo100 --method bidf-mkd --seed $seed --set net.size=32 --set net.filter_length=0.15 \
         --set recovery.images_per_class=10 --set recovery.filters=16 --set recovery.lr=0.003 --set recovery.steps=16 \
         --set schedule.visits=100 --set schedule.visits_until=0.25 --set schedule.iterations=900 \
@@ -22,4 +22,5 @@ for seed in 0; do
     measure test 600 random-short-$seed random-short-$seed --head finetune
 done
 
-printf '[%s]\n' "$(dfml ledger bidf-mkd-100-0 --json)" > "$here/queries.json"
+printf '[%s,\n%s,\n%s]\n' "$(dfml ledger bidf-mkd-100-0 --json)" "$(dfml ledger bidf-mkd-100-1 --json)" \
+    "$(dfml ledger bidf-mkd-100-2 --json)" > "$here/queries.json"

@@ -115,8 +115,9 @@ def images_of(run: Path, cell: Cell, names: Sequence[str]) -> list[tuple[str, Te
         found.setdefault(recovered.classes[0].api, recovered.images)
     if not found:  # no API was inverted: all saw procedural images of one pool
         init = Initialisation.load(run)
-        kind = init.provenance["settings"].get("pictures", "painted")
-        pool = prior(IMAGES, seed=derive_seed(cell.seed, "pool"), size=init.net.size, kind=kind).float() / 255
+        settings = init.provenance["settings"]
+        kind, size = settings.get("pictures", "painted"), settings.get("picture_size") or init.net.size
+        pool = prior(IMAGES, seed=derive_seed(cell.seed, "pool"), size=size, kind=kind).float() / 255
         found = dict.fromkeys(names, pool)
     return [(name, _spread(images)) for name, images in list(found.items())[:APIS]]
 
