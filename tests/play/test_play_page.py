@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -204,7 +205,11 @@ def test_of_two_hundred_pictures_the_page_says_what_the_library_says(play, visit
 def test_a_server_that_dies_is_told_of_and_nothing_breaks(visit, run_folder, tmp_path, browser):
     command = [sys.executable, "-m", "dfml", "play", str(run_folder), "--out", str(tmp_path / "clf"), "--no-browser"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)},
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # background shells have it ignored
     ) as server:
         try:
             said = server.stdout.readline()
