@@ -271,6 +271,14 @@ def test_what_nobody_asks_for_now_follows_the_run(tmp_path):
     assert same(tmp_path / "run", tmp_path / "whole")
 
 
+def test_what_was_learned_without_a_query_is_kept_under_its_own_settings(tmp_path):
+    dfml.learn([local()], tmp_path / "run", method="random", settings=["net.width=4"])
+    with pytest.raises(ConfigError, match=r"run was begun with net.width=4, and goes on so"):
+        dfml.learn([local()], tmp_path / "run", method="random", settings=["net.width=8"], resume=True)
+    assert read_config(tmp_path / "run")["settings"]["net"]["width"] == 4
+    assert dfml.learn([local()], tmp_path / "run", method="random", resume=True).net.width == 4
+
+
 def test_single_level_methods_tell_of_apis_that_failed_and_get_them_later(tmp_path):
     class Down:
         def __init__(self, api):

@@ -28,7 +28,7 @@ from dfml.methods import Method, Workplace, find_method
 from dfml.methods.estimate import estimate
 from dfml.notebook import progress_here
 from dfml.pictures import digest, own_pictures
-from dfml.runs import BUDGETS, RunFolder, read_config, start_again
+from dfml.runs import BUDGETS, RunFolder, has_learned, read_config, start_again
 from dfml.runtime import keep_freed_memory, peak_memory_mb
 
 DEFAULT_METHOD = "chorus"
@@ -196,8 +196,8 @@ def _as_begun(run: Path, config: Any, table: dict[str, Any], asked_for: set[str]
 
     What follows from the APIs, the budgets and the defaults of this version may have changed meanwhile, and of a field
     that the run's config lacks, methods understand the default as they worked before. Another plan would ask about
-    other images, and what is paid for would be of no use. Where nothing was answered yet there is nothing to lose: then
-    the command and the manifest as they are now decide.
+    other images, and what is paid for would be of no use. Where nothing was answered or learned yet there is nothing to
+    lose: then the command and the manifest as they are now decide.
     """
     before = read_config(run)
     old, new = before.get("settings", {}), table["settings"]
@@ -205,7 +205,7 @@ def _as_begun(run: Path, config: Any, table: dict[str, Any], asked_for: set[str]
     same = all(before.get(key) == table.get(key) for key in (before.keys() | table.keys()) - {"settings", *BUDGETS})
     if not changed or not same:
         return config, table  # equal, or a difference of which the run folder tells
-    if spending(run)["queries"] == 0:
+    if spending(run)["queries"] == 0 and not has_learned(run):
         start_again(run, table)
         return config, table
     if others := sorted(changed & asked_for):

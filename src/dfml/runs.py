@@ -26,6 +26,8 @@ from dfml.errors import ArtifactError, ConfigError
 from dfml.events import Event
 from dfml.files import write_whole
 
+CHECKPOINT, INITIALISATION = "checkpoint.safetensors", "init.safetensors"
+
 
 class RunFolder:
     """One run's folder, locked while it is open. Use it as a context manager."""
@@ -55,7 +57,7 @@ class RunFolder:
 
     @property
     def checkpoint(self) -> Path:
-        return self.path / "checkpoint.safetensors"
+        return self.path / CHECKPOINT
 
     @property
     def recovered(self) -> Path:
@@ -64,7 +66,7 @@ class RunFolder:
 
     @property
     def initialisation(self) -> Path:
-        return self.path / "init.safetensors"
+        return self.path / INITIALISATION
 
     @property
     def finished(self) -> bool:
@@ -124,10 +126,14 @@ BUDGETS = ("budget", "budget_per_api", "budgets")
 """what a run that is resumed may change: more, or less, may be spent than was meant at first"""
 
 
+def has_learned(run: Path) -> bool:
+    """Whether a run has come to anything: methods that read weights do without a query."""
+    return any((run / name).exists() for name in (CHECKPOINT, INITIALISATION))
+
+
 def start_again(run: Path, config: Mapping[str, Any]) -> None:
-    """Give a run that has no answers yet another config; its ledgers stay, with what they know of money."""
-    with RunFolder(run, read_config(run), resume=True) as held:
-        held.checkpoint.unlink(missing_ok=True)
+    """Give a run that has no answers and has learned nothing another config; its ledgers stay, and know of money."""
+    with RunFolder(run, read_config(run), resume=True):
         write_whole(run / "config.toml", tomli_w.dumps(config).encode())
 
 

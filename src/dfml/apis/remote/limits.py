@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dfml.config import above_zero, zero_or_more
 from dfml.errors import ConfigError
 
 
@@ -23,10 +24,7 @@ class Limits:
     """seconds for which an API that only ever asks us to wait is waited for"""
 
     def __post_init__(self) -> None:
-        for name in ("images_per_request", "concurrency", "timeout", "patience"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"limits.{name} must be above 0, not {getattr(self, name)}")
+        above_zero(self, "limits", "images_per_request", "concurrency", "timeout", "patience")
+        zero_or_more(self, "limits", "retries")
         if self.rate is not None and not self.rate > 0:
             raise ConfigError(f"limits.rate must be above 0 requests a second, not {self.rate}")
-        if self.retries < 0:
-            raise ConfigError(f"limits.retries must be 0 or more, not {self.retries}")

@@ -286,7 +286,7 @@ def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
         place.emit(ApiFailed(iteration=0, api=api, reason=str(error)))
 
     def ask(images: Tensor, rows: list[Tensor]) -> AnswerTable:
-        return ask_all(
+        table = ask_all(
             place.apis,
             images,
             rows=rows,
@@ -295,20 +295,19 @@ def _ask(config: ChorusConfig, place: Workplace) -> AnswerTable:
             on_answers=on_answers,
             on_failure=on_failure,
         )
+        return replace(table, images=shrunk(images, shape))
 
     tables, (own, drawn) = [], _pictures(config)
     seed = derive_seed(place.seed, "pool")
     if own and place.images is not None:
         first = place.images[:own]
-        asked = ask(first, [torch.arange(min(own, count)) for count in counts])
-        tables.append(replace(asked, images=shrunk(first, shape)))
+        tables.append(ask(first, [torch.arange(min(own, count)) for count in counts]))
     if drawn:
         rows = shared_out([max(0, count - own) for count in counts], _spread(config), seed=seed)
         # A run begun before there was a choice, and resumed, has left it open: its pictures are painted.
         kind: Pictures = "mixed" if config.pictures == "mixed" else "painted"
         pictures = prior(drawn, seed=seed, size=_picture_size(config), channels=shape[0], kind=kind)
-        asked = ask(pictures, rows)
-        tables.append(asked if pictures.shape[1:] == shape else replace(asked, images=shrunk(pictures, shape)))
+        tables.append(ask(pictures, rows))
     answers = AnswerTable.joined(tables)
     if not bool(answers.asked.any()):
         raise Unreachable(
