@@ -19,6 +19,9 @@ from serving.live import serving, write_remote
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="NO PLAYWRIGHT: pip install playwright, to look at pages")
 expect = sync_api.expect
+PATIENCE_MS = 60_000
+"""a busy machine is slow, which is nobody's fault"""
+expect.set_options(timeout=PATIENCE_MS)
 
 LITTLE = ["queries=40", "net.width=4", "distil.steps=20", "distil.batch=16"]
 DROP = """(target, files) => {
@@ -37,7 +40,7 @@ class Visit:
         self.messages, self.requests, self.address = [], [], address
         self.context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **context)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(PATIENCE_MS)
         self.page.on("console", lambda message: self.messages.append(message.text))
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -64,8 +67,8 @@ class Visit:
 
     def settled(self, count):
         """So many pictures in the tray, and something said of each."""
-        expect(self.tray()).to_have_count(count, timeout=60_000)
-        expect(self.page.locator("#tray .certainty", has_text="%")).to_have_count(count, timeout=60_000)
+        expect(self.tray()).to_have_count(count)
+        expect(self.page.locator("#tray .certainty", has_text="%")).to_have_count(count)
 
 
 @pytest.fixture
@@ -262,13 +265,13 @@ def test_asking_a_served_zoo_with_faults(play, visit, tiny_zoo, tmp_path):
         switch.click()
         consent.get_by_role("button", name="Ask them").click()
         expect(switch).to_be_checked()
-        expect(one.page.get_by_text(re.compile(r"^(18|19|2\d) queries of 60 allowed$"))).to_be_visible(timeout=60_000)
+        expect(one.page.get_by_text(re.compile(r"^(18|19|2\d) queries of 60 allowed$"))).to_be_visible()
         one.tray().first.click()
         every = one.page.get_by_role("button", name="Ask every API")
         if every.is_visible():
             every.click()
         table = one.page.get_by_role("region", name="What the APIs call it")
-        expect(table.get_by_role("row").first).to_be_visible(timeout=60_000)
+        expect(table.get_by_role("row").first).to_be_visible()
         assert set(table.get_by_role("rowheader").all_inner_texts()) <= {"glyphs-000", "glyphs-001", "glyphs-002"}
         expect(one.page.get_by_role("columnheader", name="with APIs")).to_be_visible()
         one.page.keyboard.press("Escape")
@@ -294,6 +297,31 @@ def test_what_was_learned_stands_beside_it_whatever_apis_are_called(play, visit,
     with one.context.expect_page() as opened:
         one.page.get_by_role("link", name="Open the report").click()
     expect(opened.value.get_by_role("heading", name="What chorus learned from 2 APIs")).to_be_visible()
+
+
+def test_a_new_class_that_comes_late_leaves_who_types_alone(play, visit):
+    played = play()
+    one = visit(played)
+    held = []
+    one.page.route("**/api/classes", lambda route: held.append(route))
+    one.page.get_by_role("button", name="Add a class").click()
+    one.page.get_by_label("Name of the class").first.fill("r")
+    held[0].continue_()
+    expect(one.page.get_by_label("Name of the class")).to_have_count(3)
+    one.page.evaluate("() => new Promise(done => setTimeout(done, 200))")  # some frames
+    one.page.keyboard.type("ed")
+    one.page.keyboard.press("Enter")
+    expect(one.card("red")).to_be_visible()
+    assert list(played.studio.album.classes.values()) == ["red", "class 2", "class 3"]
+
+
+def test_a_new_class_waits_for_its_name(play, visit):
+    one = visit(play())
+    one.page.get_by_role("button", name="Add a class").click()
+    expect(one.page.get_by_label("Name of the class").nth(2)).to_be_focused()
+    one.page.keyboard.type("late")
+    one.page.keyboard.press("Enter")
+    expect(one.card("late")).to_be_visible()
 
 
 @pytest.mark.slow

@@ -94,10 +94,10 @@ function makeNewCard() {
   return card;
 }
 
-// A new class, ready to be named.
-async function begin() {
+// A new class, ready to be named; who has gone on to something else meanwhile is left to it.
+async function begin({ currentTarget: button }) {
   const number = await addClass();
   if (number === null) return;
-  requestAnimationFrame(() => requestAnimationFrame(() => cards.get(number)?.name.select()));
+  const name = () => [button, document.body].includes(document.activeElement) && cards.get(number)?.name.select();
+  requestAnimationFrame(() => requestAnimationFrame(name));
 }
-
