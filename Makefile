@@ -52,8 +52,9 @@ test-ray: dev
 
 # Which lines the tests reach, in the processes that they start, too; TESTS="tests/cli tests/methods" takes a part. On
 # Python 3.11 counting makes them a quarter slower, so `make test` does without, and what passes is for it to say: tests
-# of kills and of deep recursion may mind being counted.
+# of kills and of deep recursion may mind being counted. The counts go to one place, wherever a test works.
 TESTS ?= tests
+coverage: export COVERAGE_FILE := $(CURDIR)/.coverage
 coverage: dev
 	$(BIN)/coverage erase
 	-$(BIN)/coverage run -m pytest $(TESTS)

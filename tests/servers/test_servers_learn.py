@@ -6,13 +6,14 @@ The models are those of a zoo; each server keeps a diary of the images that it a
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,9 @@ def running(command: list[str], folder: Path, ready: str, **variables: str) -> I
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     variables |= {"DIARY": str(diary), "OMP_NUM_THREADS": "1"}
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=folder, env=own | variables, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=folder, env=own | variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
     try:
         deadline = time.monotonic() + DEADLINE_S
         while not answers(ready):
@@ -73,6 +76,8 @@ def running(command: list[str], folder: Path, ready: str, **variables: str) -> I
     finally:
         process.terminate()
         process.wait()
+        with suppress(ProcessLookupError):  # workers that outlived it
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def answers(url: str) -> bool:
