@@ -73,7 +73,8 @@ def headline_table() -> str:
     """The paper's own number of APIs, beside where learning begins and what the paper reports."""
     kinds = {
         "bidf-mkd-100": ("BiDf-MKD, 100 APIs, from short filters", spent("headline/queries")),
-        "random-short": ("the untrained network that it begins with", "0"),
+        "vanilla-100": ("the same, replay alone (Vanilla)", spent("headline/vanilla-queries")),
+        "random-short": ("the untrained network that both begin with", "0"),
         "usual-100": ("BiDf-MKD, 100 APIs, from filters of the usual length", spent("headline/usual-queries")),
     }
     lines = ["| | queries an API | head | 1-shot | 5-shot | seeds |", "|---|---|---|---|---|---|"]

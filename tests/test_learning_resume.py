@@ -271,6 +271,20 @@ def test_what_nobody_asks_for_now_follows_the_run(tmp_path):
     assert same(tmp_path / "run", tmp_path / "whole")
 
 
+def test_a_preset_that_has_grown_meanwhile_goes_on_as_it_was(tmp_path):
+    settings = ["queries=200", "distil.steps=3", "net.width=4"]
+    with pytest.raises(Stopped):
+        dfml.learn([local()], tmp_path / "run", preset="strong", settings=settings, on_event=stop_at("distilling", 1))
+    config = read_config(tmp_path / "run")
+    del config["settings"]["distil"]["parts"]
+    (tmp_path / "run" / "config.toml").write_text(tomli_w.dumps(config))
+    with pytest.raises(ConfigError, match=r"run was begun with no distil.parts, and goes on so"):
+        dfml.learn([local()], tmp_path / "run", settings=[*settings, "distil.parts=3"], resume=True)
+    calls = []
+    dfml.learn([local(calls=calls)], tmp_path / "run", preset="strong", settings=settings, resume=True)
+    assert calls == []
+
+
 def test_what_was_learned_without_a_query_is_kept_under_its_own_settings(tmp_path):
     dfml.learn([local()], tmp_path / "run", method="random", settings=["net.width=4"])
     with pytest.raises(ConfigError, match=r"run was begun with net.width=4, and goes on so"):

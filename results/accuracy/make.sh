@@ -12,7 +12,7 @@ done
 measure test 600 chorus-5000-0 chorus-5000-0 --head prototype answers
 measure test 600 chorus-5000-0 chorus-5000-0-centred --head prototype --centre
 
-for seed in 0 1; do
+for seed in 0 1 2; do
     dfml learn zoo100 --preset strong --seed $seed --out strong-$seed
     measure test 600 strong-$seed strong-$seed-product --head prototype answers --inductive
 done

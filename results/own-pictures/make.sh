@@ -17,8 +17,8 @@ for name in (data / "splits" / "bertinetto" / "train.txt").read_text().split():
 ' "$data" "$1"
 }
 
-learn() { # learn NAME OPTION...
-    dfml learn real-apis/lite0.toml --seed 0 --out "own-$1" "${@:2}"
+learn() { # learn NAME OPTION... : a student of 32 pixels, as these photographs are
+    dfml learn real-apis/lite0.toml --seed 0 --set net.size=32 --out "own-$1" "${@:2}"
     measure val 300 "own-$1" "$1" --head prototype answers --inductive
 }
 

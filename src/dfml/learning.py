@@ -100,7 +100,8 @@ def learn(
     }
     planned = _flat(table["settings"])
     if resume and (Path(out) / "config.toml").exists():
-        config, table = _as_begun(Path(out), config, table, _asked_for(chosen.PRESETS, preset, settings))
+        by_preset, named = _by_preset(chosen.PRESETS, preset), _named(settings)
+        config, table = _as_begun(Path(out), config, table, by_preset=by_preset, named=named)
     with ExitStack() as open_files:
         if isinstance(apis, str | Path):
             for api in boxes:
@@ -191,34 +192,43 @@ def settings_from(path: Path) -> list[str]:
     return settings
 
 
-def _as_begun(run: Path, config: Any, table: dict[str, Any], asked_for: set[str]) -> tuple[Any, dict[str, Any]]:
-    """The plan that a run began with, where a new one differs from it only in what nobody has `asked_for` now.
+def _as_begun(
+    run: Path, config: Any, table: dict[str, Any], *, by_preset: set[str], named: set[str]
+) -> tuple[Any, dict[str, Any]]:
+    """The plan that a run began with, where a new one differs from it only in what nobody asks for now.
 
-    What follows from the APIs, the budgets and the defaults of this version may have changed meanwhile, and of a field
-    that the run's config lacks, methods understand the default as they worked before. Another plan would ask about
-    other images, and what is paid for would be of no use. Where nothing was answered or learned yet there is nothing to
-    lose: then the command and the manifest as they are now decide.
+    That is, in no setting that the command has `named`, and in none `by_preset` that the run knew: there may be more to
+    a preset than when the run was begun with it. What follows from the APIs, the budgets and the defaults of this
+    version may have changed meanwhile, and of a field that the run's config lacks, methods understand the default as
+    they worked before. Another plan would ask about other images, and what is paid for would be of no use. Where
+    nothing was answered or learned yet there is nothing to lose: then the command and the manifest as they are now
+    decide.
     """
     before = read_config(run)
-    old, new = before.get("settings", {}), table["settings"]
-    changed = {key for key in _flat(old).keys() | _flat(new).keys() if _flat(old).get(key) != _flat(new).get(key)}
+    old = before.get("settings", {})
+    known, new = _flat(old), _flat(table["settings"])
+    changed = {key for key in known.keys() | new.keys() if known.get(key) != new.get(key)}
     same = all(before.get(key) == table.get(key) for key in (before.keys() | table.keys()) - {"settings", *BUDGETS})
     if not changed or not same:
         return config, table  # equal, or a difference of which the run folder tells
     if spending(run)["queries"] == 0 and not has_learned(run):
         start_again(run, table)
         return config, table
-    if others := sorted(changed & asked_for):
-        begun = ", ".join(f"{key}={_flat(old).get(key)}" for key in others)
+    if others := sorted(changed & (named | (by_preset & known.keys()))):
+        begun = ", ".join(f"{key}={known[key]}" if key in known else f"no {key}" for key in others)
         raise ConfigError(f"{run} was begun with {begun}, and goes on so; leave that open, or choose another --out")
     return from_mapping(type(config), old, where=str(run / "config.toml")), {**table, "settings": old}
 
 
-def _asked_for(presets: dict[str, Any], preset: str | None, settings: Iterable[str]) -> set[str]:
-    """The settings that a command names, itself or by a preset that differs from the default in them."""
+def _by_preset(presets: dict[str, Any], preset: str | None) -> set[str]:
+    """The settings in which a preset differs from the default."""
     usual, chosen = (_flat(to_mapping(_preset(presets, name))) for name in (None, preset))
-    by_preset = {key for key in usual.keys() | chosen.keys() if usual.get(key) != chosen.get(key)}
-    return by_preset | {assignment.partition("=")[0].strip() for assignment in settings}
+    return {key for key in usual.keys() | chosen.keys() if usual.get(key) != chosen.get(key)}
+
+
+def _named(settings: Iterable[str]) -> set[str]:
+    """The settings that are assigned to."""
+    return {assignment.partition("=")[0].strip() for assignment in settings}
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

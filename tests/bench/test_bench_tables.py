@@ -81,9 +81,14 @@ def test_the_papers_columns_replay_as_many_shots_as_they_are_tested_with():
         ("bidf-mkd", (5,), ["replay.shot=5"]),
     ]
     assert len({cell.run_name for cell in cells}) == 3
-    assert [cell.evaluation.shots for cell in make_table("tab:ss", LAPTOP, seeds=1, rows=["bidf-mkd"]).cells] == [
-        (1, 5)
-    ]
+
+
+@pytest.mark.parametrize(("scale", "matched"), [(WORKSTATION, []), (PAPER, ["bidf-mkd", "real-maml"])])
+def test_only_the_paper_learns_a_network_for_every_column(scale, matched):
+    table = make_table("tab:ss", scale, seeds=1, rows=["random", "bidf-mkd", "real-maml"])
+    shots = {row.cell.row: [cell.evaluation.shots for cell in row.cells] for row in table.rows}
+    assert [row for row, columns in shots.items() if columns == [(1,), (5,)]] == matched
+    assert [row for row, columns in shots.items() if columns != [(1, 5)]] == matched
 
 
 def test_rows_can_be_chosen_and_unknown_ones_are_named():

@@ -85,11 +85,11 @@ def test_many_apis_hear_of_more_pictures_and_updates_follow_these(apis, count, q
     assert (planned.spread, planned.distil.steps) == (spread, steps)
 
 
-@pytest.mark.parametrize(("taken", "drawn"), [(16, 16), (28, 28), (32, 32), (84, 84), (96, 96), (224, 32)])
+@pytest.mark.parametrize(("taken", "drawn"), [(16, 16), (28, 28), (32, 32), (84, 84), (96, 96), (224, 48)])
 def test_small_apis_are_asked_about_pictures_of_their_own_size(apis, taken, drawn):
     spec = replace(apis[0].spec, image=(3, taken, taken))
     planned = chorus.plan(chorus.ChorusConfig(), [spec] * 3, budget=None, budget_per_api=None)
-    assert (planned.picture_size, planned.net.size) == (drawn, min(taken, 32))
+    assert (planned.picture_size, planned.net.size) == (drawn, min(taken, 48))
     wanted = chorus.ChorusConfig(picture_size=40, net=replace(planned.net, size=24))
     assert chorus.plan(wanted, [spec] * 3, budget=None, budget_per_api=None).picture_size == 40
 
@@ -107,14 +107,15 @@ def large_api(seen):
 
 def test_an_api_sees_every_pixel_and_the_student_its_own_size(tmp_path):
     seen = []
-    learned = learn([large_api(seen)], tmp_path / "run", settings=[*SMALL, "queries=50", "distil.steps=3"])
+    settings = [*SMALL, "queries=50", "distil.steps=3", "net.largest=32"]
+    learned = learn([large_api(seen)], tmp_path / "run", settings=settings)
     drawn = prior(50, seed=derive_seed(0, "pool"), size=64, kind="mixed")
     assert np.array_equal(np.concatenate(seen), (drawn.float() / 255).numpy())
     assert learned.net.size == 32
 
 
 def test_a_run_from_before_pictures_had_a_size_goes_on_as_it_began(tmp_path):
-    settings, seen = [*SMALL, "queries=50"], []
+    settings, seen = [*SMALL, "queries=50", "net.size=32"], []
 
     def stop(event):
         if isinstance(event, Step) and event.stage == "distilling":
@@ -473,6 +474,8 @@ def test_how_far_queries_are_spread_follows_the_apis_and_the_training():
     assert [spread([5] * apis) for apis in (1, 5, 9, 10, 15, 20, 1000)] == [1, 1, 1, 2, 3, 4, 4]
     assert [spread_for(1000, [5] * 100, learned=n) for n in (40_000, 100_000, 199_999, 10**7)] == [1, 2, 3, 4]
     assert [spread([5] * apis) for apis in (3000, 5000, 10_000)] == [4, 2, 1], "answers stay at 270 MB"
+    assert [spread([1000] * apis) for apis in (1, 2, 3, 4, 6, 8)] == [1, 1, 1, 2, 3, 4], "two APIs hear of each"
+    assert [spread([*[1000] * 3, *[5] * apis]) for apis in (2, 3, 4)] == [2, 1, 1], "as most APIs are"
     assert spread([1000] * 100_000) == 1
 
 

@@ -30,6 +30,11 @@ def test_it_follows_the_apis_as_far_as_that_suits_a_few_shot_task(specs, shape):
     assert (fitted.way, fitted.size, fitted.channels) == shape
 
 
+@pytest.mark.parametrize(("taken", "seen"), [(8, 16), (32, 32), (50, 50), (64, 64), (84, 64), (224, 64)])
+def test_it_follows_them_further_where_it_may(taken, seen):
+    assert MetaModelConfig(largest=64).fitted([api(5, taken)]).size == seen
+
+
 def test_what_was_asked_for_stays():
     fitted = MetaModelConfig(way=100, size=84, channels=1).fitted([api(1000, 224)])
     assert (fitted.way, fitted.size, fitted.channels) == (100, 84, 1)

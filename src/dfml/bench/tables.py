@@ -14,7 +14,7 @@ from dfml.zoo.building import Scenario, ZooConfig
 
 SEEDLESS = ("best-api", "api-features", "zoo")
 """they learn nothing, so there is no network to size, and one seed is all there is"""
-REPLAYING = ("bidf-mkd", "white-box", "purer", "free")
+REPLAYING = ("bidf-mkd", "white-box", "purer", "free", "real-maml")
 """methods that learn from tasks of so many shots"""
 LABELS = {
     "random": "Random",

@@ -13,8 +13,8 @@ from dfml.nets import Arch, NetSpec
 from dfml.nets.functional import Net, Params
 from dfml.rng import stream
 
-SMALLEST_SIZE, LARGEST_SIZE = 16, 32
-"""pixels of a side between which the network follows the APIs: at 224 an update takes 50 times as long"""
+SMALLEST_SIZE = 16
+"""pixels of a side below which the network does not follow the APIs"""
 USUAL_WAY, LARGEST_WAY = 5, 20
 """the head's classes where most APIs have more than the latter: a task of 1,000 classes is not a few images"""
 
@@ -29,7 +29,9 @@ class MetaModelConfig:
     way: int = 0
     """classes of the head; 0: as most APIs have, or 5 if that is more than 20"""
     size: int = 0
-    """pixels of a side of its images; 0: as most APIs take, at least 16 and at most 32"""
+    """pixels of a side of its images; 0: as most APIs take, at least 16 and at most `largest`"""
+    largest: int = 32
+    """pixels of a side up to which it follows the APIs: at 48 an update takes twice as long, at 224 50 times"""
     channels: int = 0
     """0: as most APIs take"""
     filter_length: float = 1.0
@@ -39,6 +41,8 @@ class MetaModelConfig:
     def __post_init__(self) -> None:
         above_zero(self, "net", "width", "filter_length")
         zero_or_more(self, "net", "way", "size", "channels")
+        if self.largest < SMALLEST_SIZE:
+            raise ConfigError(f"net.largest must be at least {SMALLEST_SIZE} pixels, not {self.largest}")
 
     def fitted(self, specs: Sequence[ApiSpec]) -> "MetaModelConfig":
         """With every zero replaced by what is most common among the APIs, ties to the larger, and within the bounds."""
@@ -48,7 +52,7 @@ class MetaModelConfig:
         return replace(
             self,
             way=self.way or (way if way <= LARGEST_WAY else USUAL_WAY),
-            size=self.size or min(max(size, SMALLEST_SIZE), LARGEST_SIZE),
+            size=self.size or min(max(size, SMALLEST_SIZE), self.largest),
             channels=self.channels or most_common([channels for channels, _, _ in shapes]),
         )
 

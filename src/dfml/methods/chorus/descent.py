@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from dfml.nets.functional import Params
+from dfml.runtime import Map
 
 MOMENTUM = 0.9
 ROUNDS = 5
@@ -42,22 +43,26 @@ class Turning:
     the gradient says softly, in small singular values, is learned as fast as what it says loudly.
     """
 
-    def __init__(self, filters: Params) -> None:
-        self.filters = filters
+    def __init__(self, filters: Params, *, side_by_side: Map = map) -> None:
+        self.filters, self.side_by_side = filters, side_by_side
         self.lengths = {name: p.detach().norm() for name, p in filters.items()}
         self.momentum = {
             name: torch.zeros_like(p, memory_format=torch.contiguous_format) for name, p in filters.items()
         }
 
-    @torch.no_grad()
     def step(self, gradient: Params, *, angle: float) -> None:
-        """One step down the gradient, for the filters that have one."""
-        for name, grad in gradient.items():
-            p, length = self.filters[name], self.lengths[name]
+        """One step down the gradient, for the filters that have one; layers are shared out to cores."""
+
+        @torch.no_grad()  # belongs to the thread
+        def turn(name: str) -> None:
+            grad, p, length = gradient[name], self.filters[name], self.lengths[name]
             momentum = self.momentum[name].mul_(MOMENTUM).add_(grad)
             towards = evened(momentum.mul(MOMENTUM).add_(grad).flatten(1)).view(p.shape)
             moved = p - towards * (angle * length / min(towards.flatten(1).shape) ** 0.5)
             p.copy_(moved * (length / moved.norm()))
+
+        largest_first = sorted(gradient, key=lambda name: -gradient[name].numel())
+        list(self.side_by_side(turn, largest_first))
 
 
 class Descent:
@@ -66,9 +71,10 @@ class Descent:
     Filters turn by at most `angle` radians a step; with an angle of 0, and for everything else, it is Adam.
     """
 
-    def __init__(self, body: Params, *, lr: float, angle: float, steps: int) -> None:
+    def __init__(self, body: Params, *, lr: float, angle: float, steps: int, side_by_side: Map = map) -> None:
         self.body, self.peak, self.angle = body, lr, angle
-        self.turning = Turning({name: p for name, p in body.items() if angle and p.dim() == 4})
+        filters = {name: p for name, p in body.items() if angle and p.dim() == 4}
+        self.turning = Turning(filters, side_by_side=side_by_side)
         self.rest = {name: p for name, p in body.items() if name not in self.turning.filters}
         self.adam = torch.optim.Adam(list(self.rest.values()), lr=lr, fused=True)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.adam, lr, total_steps=steps)

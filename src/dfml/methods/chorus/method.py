@@ -78,7 +78,7 @@ class ChorusConfig:
     most 96, else as the student does. Of sharp pictures small APIs tell more, large ones what it cannot see"""
     own_images: int = 0
     """pictures of the user's own, which are asked about first; follows from what `learn` is given"""
-    net: MetaModelConfig = MetaModelConfig(arch="conv4-growing", width=16)
+    net: MetaModelConfig = MetaModelConfig(arch="conv4-growing", width=16, largest=48)
     distil: ChorusDistilConfig = ChorusDistilConfig()
 
 
@@ -86,7 +86,9 @@ PRESETS = {
     "default": ChorusConfig(),
     "thorough": ChorusConfig(queries=5000),
     "strong": ChorusConfig(
-        queries=5000, net=MetaModelConfig(arch="conv4-growing", width=32), distil=ChorusDistilConfig(parts=4)
+        queries=5000,
+        net=MetaModelConfig(arch="conv4-growing", width=32, largest=48),
+        distil=ChorusDistilConfig(parts=4),
     ),  # a student twice as wide: two and a half times the work
 }
 

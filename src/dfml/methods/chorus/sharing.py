@@ -1,14 +1,17 @@
 """Who is asked about which picture: where there are many APIs, not everybody about everything."""
 
 from collections.abc import Sequence
+from statistics import median_low
 
 import torch
 from torch import Tensor
 
+from dfml.nets.answer_directions import MANY_CLASSES
 from dfml.rng import stream
 
-LISTENERS = 5
-"""APIs that should hear of each picture: what more of them would say of it is worth less than another picture"""
+LISTENERS, LISTENERS_OF_MANY_CLASSES = 5, 2
+"""APIs that should hear of each picture: what more of them would say of it is worth less than another picture. Where
+most have many classes one answer tells more; two, that it can be seen whether they mean the same by their names"""
 WIDEST = 4
 """pictures for each query, at most"""
 OFTEN = 50
@@ -22,7 +25,8 @@ def spread_for(queries: int, ways: Sequence[int], *, learned: int) -> int:
 
     The student learns from `learned` pictures in all, the same ones again and again.
     """
-    bounds = WIDEST, len(ways) // LISTENERS, learned // (OFTEN * queries), ROOM // (queries * len(ways) * max(ways))
+    listeners = LISTENERS_OF_MANY_CLASSES if median_low(ways) > MANY_CLASSES else LISTENERS
+    bounds = WIDEST, len(ways) // listeners, learned // (OFTEN * queries), ROOM // (queries * len(ways) * max(ways))
     return max(1, min(bounds))
 
 

@@ -113,7 +113,7 @@ class ChorusStudent:
         features, device = params["head.weight"].shape[1], answers.probs.device
         self.heads = AnswerHeads(vocabulary, features=features, rng=rng, device=device)
         angle = config.turn if config.optimiser == "muon" else 0.0
-        self.descent = Descent(self.body, lr=config.lr, angle=angle, steps=config.steps)
+        self.descent = Descent(self.body, lr=config.lr, angle=angle, steps=config.steps, side_by_side=side_by_side)
         self.step = 0
         self.order = torch.randperm(len(answers.images), generator=rng)
         self.queue = self.order[:0]
