@@ -24,7 +24,7 @@ from dfml.methods.chorus import student
 from dfml.methods.chorus.asking import IMAGES_A_CALL, AnswerTable, ask_all, surest
 from dfml.methods.chorus.sharing import shared_out, spread_for
 from dfml.methods.chorus.student import ChorusDistilConfig, ChorusStudent
-from dfml.methods.chorus.trust import believed, foreseen, softened
+from dfml.methods.chorus.trust import Foreseen, believed, foreseen, foreseen_directions, softened
 from dfml.methods.chorus.vocabulary import Vocabulary
 from dfml.methods.footprint import feature_count
 from dfml.nets import NetSpec
@@ -315,13 +315,49 @@ def test_useless_and_hostile_apis_are_left_out(tmp_path):
     assert all(weights[api.spec.name] > 0 for api in good), weights
 
 
+def test_good_apis_that_were_asked_little_are_kept(tmp_path):
+    """Ten answers of each are kept aside, and the student has hardly learned anything when it judges them."""
+    good = [colour_api(f"good-{i}", seed=i) for i in range(1, 9)]
+    weights = []
+
+    def watch(event):
+        if isinstance(event, ApiWeighed):
+            weights.append(event.weight)
+
+    learn(good, tmp_path / "run", settings=["queries=100", "net.width=16", "distil.steps=60"], on_event=watch)
+    assert weights == [1.0] * 8
+
+
+def judged(*bounds):
+    """From (least, gain, most) of every API."""
+    least, gain, most = torch.tensor(bounds).T
+    return Foreseen(gain, least, most)
+
+
 def test_whoever_is_foreseen_counts_alike():
-    gain = torch.tensor([0.6, 0.5, 0.4, 0.2, 0.45, 0.04, -0.3])
-    sureness = torch.tensor([9.0, 9.0, 9.0, 9.0, 2.0, 9.0, -9.0])  # the fifth may be luck
-    bounds = {"least": 0.05, "sure": 3.0}  # the median of the four that pass: 0.4 (the lower of two)
-    assert believed(gain, sureness, **bounds, share=0.51).tolist() == [1, 1, 1, 0, 0, 0, 0]
-    assert believed(gain, sureness, **bounds, share=0.0).tolist() == [1, 1, 1, 1, 0, 0, 0]
-    assert believed(torch.tensor([-1.0, 0.0]), torch.tensor([-5.0, 0.0]), **bounds, share=0.5).tolist() == [1, 1]
+    found = judged((0.5, 0.6, 0.7), (0.4, 0.5, 0.6), (0.3, 0.4, 0.5), (0.1, 0.15, 0.19), (-0.2, -0.1, 0.01))
+    # the median of the four that surely are foreseen: 0.4 (the lower of two)
+    assert believed(found, least=0.05, share=0.5).tolist() == [1, 1, 1, 0, 0]
+    assert believed(found, least=0.05, share=0.4).tolist() == [1, 1, 1, 1, 0]
+    assert believed(judged((-2.0, -1.0, 0.0), (0.0, 0.0, 0.0)), least=0.05, share=0.5).tolist() == [1, 1]
+
+
+def test_nobody_is_dropped_on_a_suspicion():
+    sure, doubtful, useless = (0.3, 0.4, 0.5), (-0.2, 0.1, 0.4), (-0.1, 0.0, 0.1)
+    assert believed(judged(sure, sure, doubtful, useless), least=0.02, share=0.4).tolist() == [1, 1, 1, 0]
+
+
+def test_what_is_sure_narrows_as_the_root_of_the_answers_and_few_show_nothing(rng):
+    cosines = 0.3 + 0.2 * torch.randn(4000, 1, generator=rng)
+    for count in (40, 4000):
+        found = foreseen_directions(cosines[:count], torch.ones(count, 1, dtype=torch.bool), sure=3.0)
+        half = 3 * float(cosines[:count].double().std()) / count**0.5
+        assert float(found.most - found.gain) == pytest.approx(half, rel=1e-3)
+        assert float(found.gain - found.least) == pytest.approx(half, rel=1e-3)
+        assert found.least < 0.3 < found.most
+    few = foreseen_directions(torch.full((3, 1), 0.3), torch.ones(3, 1, dtype=torch.bool), sure=3.0)
+    assert few.least.item() == -torch.inf, "three that agree may agree by chance"
+    assert few.most.item() == torch.inf
 
 
 def test_a_right_but_too_sure_student_does_not_count_against_an_api(rng):
@@ -331,10 +367,11 @@ def test_a_right_but_too_sure_student_does_not_count_against_an_api(rng):
     answers = torch.eye(10)[labels].unsqueeze(1)
     sure = (torch.eye(10)[guess] * 40).log_softmax(-1).unsqueeze(1)
     plain = 1 - torch.nn.functional.kl_div(sure, answers, reduction="none").sum(-1).mean() / np.log(10)
-    gain, sureness = foreseen([(answers, sure, torch.ones(400, 1, dtype=torch.bool))], torch.full((1, 10), 0.1))
+    everything = torch.ones(400, 1, dtype=torch.bool)
+    found = foreseen([(answers, sure, everything)], torch.full((1, 10), 0.1), sure=10.0)
     assert plain < -1
-    assert gain.item() > 0.4
-    assert sureness.item() > 10
+    assert found.gain.item() > 0.4
+    assert found.least.item() > 0
 
 
 def test_softened_answers_are_powers_that_sum_to_one():

@@ -57,10 +57,11 @@ def test_only_answers_that_follow_the_image_have_gain(rng, kind):
     known = last.probs.clone()
     known[:, 1:] = first.probs[:, 1:].mean(0)
     misfit = by_directions(first) if kind == "directions" else Probabilities(1.0)
-    gain, sureness = misfit.gain([known.log()], [last], [first])
-    assert gain[HONEST] == pytest.approx(1, abs=0.01)
-    assert sureness[HONEST] > 3
-    assert bool((gain[1:] < 0.02).all())
+    judged = misfit.judged([known.log()], [last], [first], sure=3.0)
+    assert judged.gain[HONEST] == pytest.approx(1, abs=0.01)
+    assert judged.least[HONEST] > 0
+    assert bool((judged.gain[1:] < 0.02).all())
+    assert bool((judged.most[1:] < 0.4).all())
 
 
 def test_a_student_of_many_classes_learns_directions_and_drops_who_says_nothing(rng):

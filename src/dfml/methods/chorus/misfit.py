@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dfml.methods.chorus.asking import AnswerTable
-from dfml.methods.chorus.trust import foreseen, foreseen_directions, softened
+from dfml.methods.chorus.trust import Foreseen, foreseen, foreseen_directions, softened
 from dfml.nets.answer_directions import answer_directions
 
 
@@ -23,10 +23,10 @@ class Misfit(Protocol):
         """One number (n, m) for each image and each of `apis`, from logits (n, m, k) and what these APIs said."""
         ...
 
-    def gain(
-        self, logits: Sequence[Tensor], said: Sequence[AnswerTable], learned: Sequence[AnswerTable]
-    ) -> tuple[Tensor, Tensor]:
-        """How much better than by its mean answer every API is foreseen (m,), and how sure that is (m,).
+    def judged(
+        self, logits: Sequence[Tensor], said: Sequence[AnswerTable], learned: Sequence[AnswerTable], *, sure: float
+    ) -> Foreseen:
+        """How much better than by its mean answer every API is foreseen, and within which bounds that is `sure`.
 
         `logits` and what was `said` are about images that were not learned from, `learned` about those that were.
         """
@@ -44,13 +44,13 @@ class Probabilities:
     def __call__(self, logits: Tensor, said: AnswerTable, apis: Tensor) -> Tensor:
         return F.kl_div(logits.log_softmax(-1), self._told(said), reduction="none").sum(-1)
 
-    def gain(
-        self, logits: Sequence[Tensor], said: Sequence[AnswerTable], learned: Sequence[AnswerTable]
-    ) -> tuple[Tensor, Tensor]:
+    def judged(
+        self, logits: Sequence[Tensor], said: Sequence[AnswerTable], learned: Sequence[AnswerTable], *, sure: float
+    ) -> Foreseen:
         mean = _mean(learned, self._told)
         pairs = zip(logits, said, strict=True)
         told = [(self._told(table), one.log_softmax(-1), table.asked) for one, table in pairs]
-        return foreseen(told, mean)
+        return foreseen(told, mean, sure=sure)
 
     def _told(self, table: AnswerTable) -> Tensor:
         return softened(table.probs, self.power)
@@ -75,12 +75,12 @@ class Directions:
         # An API that always says the same has no direction from its mean: with this bound all its cosines are 0.
         return 1 - F.cosine_similarity(expected, answer_directions(said.probs, present) - middle, dim=-1, eps=1e-3)
 
-    def gain(
-        self, logits: Sequence[Tensor], said: Sequence[AnswerTable], learned: Sequence[AnswerTable]
-    ) -> tuple[Tensor, Tensor]:
+    def judged(
+        self, logits: Sequence[Tensor], said: Sequence[AnswerTable], learned: Sequence[AnswerTable], *, sure: float
+    ) -> Foreseen:
         everyone = torch.arange(len(self.present), device=self.present.device)
         cosines = [1 - self(one, table, everyone) for one, table in zip(logits, said, strict=True)]
-        return foreseen_directions(torch.cat(cosines), torch.cat([table.asked for table in said]))
+        return foreseen_directions(torch.cat(cosines), torch.cat([table.asked for table in said]), sure=sure)
 
 
 def _mean(tables: Sequence[AnswerTable], of: Callable[[AnswerTable], Tensor]) -> Tensor:

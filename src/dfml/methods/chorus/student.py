@@ -61,11 +61,11 @@ class ChorusDistilConfig:
     held_out: float = 0.1
     """the part of the images kept aside to judge APIs by; they join the rest afterwards"""
     least_gain: float = 0.02
-    """APIs whose answers are foreseen less than this are dropped"""
+    """APIs whose answers are surely foreseen less than this are dropped"""
     least_sure: float = 3.0
-    """standard errors that the gain must be above 0"""
+    """standard errors that make sure: nobody is dropped for what a few answers seem to show"""
     least_share: float = 0.4
-    """APIs that are foreseen less than this part as well as the median of the others are dropped, too"""
+    """APIs that are surely foreseen less than this part as well as the median of the others are dropped, too"""
 
     def __post_init__(self) -> None:
         above_zero(self, "distil", "batch", "parts", "heard", "lr")
@@ -240,10 +240,9 @@ class ChorusStudent:
         layers, said = self.heads.of(everyone), _parts(self.answers, aside)
         features = [self.net.features(self.body, part.images.float() / 255) for part in said]
         logits = [self.heads.logits(seen, layers, everyone) for seen in features]
-        self.gain, sureness = self.misfit.gain(logits, said, _parts(self.answers, learned))
-        self.trust = believed(
-            self.gain, sureness, least=config.least_gain, sure=config.least_sure, share=config.least_share
-        )
+        judged = self.misfit.judged(logits, said, _parts(self.answers, learned), sure=config.least_sure)
+        self.gain = judged.gain
+        self.trust = believed(judged, least=config.least_gain, share=config.least_share)
 
 
 def _parts(answers: AnswerTable, rows: Tensor) -> list[AnswerTable]:
