@@ -173,7 +173,7 @@ class _Table:
             if self.stopped.is_set():
                 return
             if not bool(self.asked[rows, column].all()):
-                self._put(column, rows, _within_budget(api, self.images[rows].float().div_(255)))
+                self._put(column, rows, _within_budget(api, self._pixels(rows)))
                 self.on_answers(api.spec.name, len(rows))
         rest(api)  # of a thousand APIs, only those at work hold files and memory
 
@@ -182,7 +182,7 @@ class _Table:
         api = self.apis[column]
         for rows in self._calls(column):
             if isinstance(api, Metered) and not bool(self.asked[rows, column].all()):
-                found, answers = api.known(self.images[rows].float() / 255)
+                found, answers = api.known(self._pixels(rows))
                 self._put(column, rows[found], answers)
 
     def _calls(self, column: int) -> Sequence[Tensor]:
@@ -191,6 +191,10 @@ class _Table:
         most = IMAGES_A_CALL["remote" if spec.terms.remote else "local"]
         calls: Sequence[Tensor] = self.rows[column].split(images_a_call(most, self.images.shape[1:], spec.image))
         return calls
+
+    def _pixels(self, rows: Tensor) -> Tensor:
+        """Some of the images as floats in [0, 1]; whole rows are copied, where indexing would copy pixel by pixel."""
+        return self.images.index_select(0, rows).float().div_(255)
 
     def _put(self, column: int, rows: Tensor, answers: Tensor) -> None:
         self.probs[rows, column, : answers.shape[1]] = answers
