@@ -66,6 +66,15 @@ def single_cores(workers: int) -> Iterator[Map]:
         yield pool.map
 
 
+def sleep_while_waiting() -> None:
+    """Have threads that share a computation sleep, not spin, while they wait for each other; unless the user decided.
+
+    Where other programs want cores, too, who spins keeps the core that the last one needs to finish. With cores to
+    themselves they gain nothing by it that could be measured. OpenMP looks at this once, when torch is loaded.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
 def keep_freed_memory() -> bool:
     """Ask glibc not to give freed tensors back to the kernel; say whether it agreed.
 

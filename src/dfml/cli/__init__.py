@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from dfml.errors import DfmlError
+from dfml.runtime import keep_freed_memory, sleep_while_waiting
 
 VERBS = (
     "demo",
@@ -56,8 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
     try:
         if args.computes:
-            from dfml.runtime import keep_freed_memory
-
+            sleep_while_waiting()
             keep_freed_memory()
         return int(args.run(args) or 0)
     except DfmlError as error:
