@@ -39,8 +39,10 @@ dfml learn real-apis/imagenet.toml --preset strong --budget-per-api 1000 --set n
     --set distil.steps=4000 --out real-named
 measure test 300 real-named named-test --head prototype answers --inductive
 # Without more words: two networks hear of each picture, and the student sees 48 pixels.
-dfml learn real-apis/imagenet.toml --seed 0 --out real-usual
-for dataset in cifar-fs cub mini-imagenet; do
-    dfml evaluate real-usual --dataset $dataset --data "$(dirname "$data")/$dataset" --part test --shot 1 5 --tasks 600 \
-        --head prototype answers --inductive --json "$here/usual-$dataset-test.json"
+for seed in 0 1 2; do
+    dfml learn real-apis/imagenet.toml --seed $seed --out real-usual-$seed
+    for dataset in cifar-fs cub mini-imagenet; do
+        dfml evaluate real-usual-$seed --dataset $dataset --data "$(dirname "$data")/$dataset" --part test --shot 1 5 --tasks 600 \
+            --head prototype answers --inductive --json "$here/usual-$dataset-$seed-test.json"
+    done
 done
