@@ -356,8 +356,19 @@ def test_what_is_sure_narrows_as_the_root_of_the_answers_and_few_show_nothing(rn
         assert float(found.gain - found.least) == pytest.approx(half, rel=1e-3)
         assert found.least < 0.3 < found.most
     few = foreseen_directions(torch.full((3, 1), 0.3), torch.ones(3, 1, dtype=torch.bool), sure=3.0)
-    assert few.least.item() == -torch.inf, "three that agree may agree by chance"
-    assert few.most.item() == torch.inf
+    assert (few.least.item(), few.most.item()) == (-torch.inf, torch.inf), "three that agree may agree by chance"
+
+
+def test_whoever_has_hardly_answered_is_kept(rng):
+    """One answers honestly, one always the same, one never, and one has said three times the same."""
+    labels = torch.randint(5, (60,), generator=rng)
+    answers = torch.eye(5)[labels].unsqueeze(1).repeat(1, 4, 1)
+    answers[:, [1, 3]] = torch.eye(5)[0]
+    asked = torch.ones(60, 4, dtype=torch.bool)
+    asked[:, 2], asked[3:, 3] = False, False
+    mean = torch.stack([torch.full((5,), 0.2), torch.eye(5)[0], torch.zeros(5), torch.eye(5)[0]])
+    found = foreseen([(answers, (answers * 5).log_softmax(-1), asked)], mean, sure=3.0)
+    assert believed(found, least=0.02, share=0.4).tolist() == [1, 0, 1, 1]
 
 
 def test_a_right_but_too_sure_student_does_not_count_against_an_api(rng):

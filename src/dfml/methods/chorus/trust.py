@@ -45,7 +45,8 @@ def foreseen(parts: Sequence[tuple[Tensor, Tensor, Tensor]], mean: Tensor, *, su
     mean = mean.clamp_min(1e-9)
     asked = torch.cat([asked for _, _, asked in parts])
     told = torch.cat([(torch.xlogy(a, a) - a * mean.log()).sum(-1) for a, _, _ in parts])
-    told = (told * asked).sum(0) / asked.sum(0).clamp_min(1)
+    count = asked.sum(0)
+    told = (told * asked).sum(0) / count.clamp_min(1)
     hedges = []
     for share in SHARES:
         better = torch.cat(
@@ -58,7 +59,7 @@ def foreseen(parts: Sequence[tuple[Tensor, Tensor, Tensor]], mean: Tensor, *, su
     gain, least, most = (torch.stack(found) for found in zip(*hedges, strict=True))
     best = gain.argmax(0, keepdim=True)
     judged = gain.gather(0, best).squeeze(0), least.amax(0), most.gather(0, best).squeeze(0)
-    return Foreseen(*(bound.where(told > TOLD, 0.0) for bound in judged))
+    return Foreseen(*(bound.where((told > TOLD) | (count < ENOUGH), 0.0) for bound in judged))
 
 
 def foreseen_directions(cosines: Tensor, asked: Tensor, *, sure: float) -> Foreseen:
@@ -75,8 +76,8 @@ def _surely(gains: Tensor, asked: Tensor, sure: float) -> Foreseen:
     count = asked.sum(0)
     gain = (gains * asked).sum(0) / count.clamp_min(1)
     spread = ((gains - gain).square() * asked).sum(0) / (count - 1).clamp_min(1)
-    error = (spread / count.clamp_min(1)).sqrt().where(count >= ENOUGH, torch.inf)
-    return Foreseen(gain, gain - sure * error, gain + sure * error)
+    doubt = (sure * (spread / count.clamp_min(1)).sqrt()).where(count >= ENOUGH, torch.inf)
+    return Foreseen(gain, gain - doubt, gain + doubt)
 
 
 def believed(judged: Foreseen, *, least: float, share: float) -> Tensor:
