@@ -37,13 +37,16 @@ dfml learn zoo100 --budget-per-api 500 --seed 0 --out usual-500-0
 measure test 600 usual-500-0 usual-500-0-product --head prototype answers --inductive
 
 # birds, and things
-other() { # other DATASET ZOO NAME
-    dfml learn "$2" "${conv4[@]}" --seed 0 --out "$3"
-    dfml evaluate "$3" --dataset "$1" --data "$(dirname "$data")/$1" --part test --shot 1 5 --tasks 600 \
-        --head prototype answers --inductive --json "$here/$3-product.json"
+other() { # other DATASET ZOO NAME OPTION...
+    local dataset=$1 zoo=$2 name=$3
+    shift 3
+    dfml learn "$zoo" "$@" --seed 0 --out "$name"
+    dfml evaluate "$name" --dataset "$dataset" --data "$(dirname "$data")/$dataset" --part test --shot 1 5 --tasks 600 \
+        --head prototype answers --inductive --json "$here/$name-product.json"
 }
-other cub zoo100-cub cub-100-0
-other mini-imagenet zoo100-mini mini-100-0
+other cub zoo100-cub cub-100-0 "${conv4[@]}"
+other mini-imagenet zoo100-mini mini-100-0 "${conv4[@]}"
+other mini-imagenet zoo100-mini mini-5000-0 "${conv4[@]}" --budget-per-api 5000
 
 dfml learn zoo10 --budget-per-api 100 "${conv4[@]}" --set distil.steps=1265 --seed 0 --out chorus-100-0
 measure test 600 chorus-100-0 chorus-100-0 --head prototype
