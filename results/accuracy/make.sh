@@ -47,6 +47,7 @@ other() { # other DATASET ZOO NAME OPTION...
 other cub zoo100-cub cub-100-0 "${conv4[@]}"
 other mini-imagenet zoo100-mini mini-100-0 "${conv4[@]}"
 other mini-imagenet zoo100-mini mini-5000-0 "${conv4[@]}" --budget-per-api 5000
+other mini-imagenet zoo100-mini mini-strong-0 --preset strong --set spread=4 --set distil.steps=3000   # a third of its updates
 
 dfml learn zoo10 --budget-per-api 100 "${conv4[@]}" --set distil.steps=1265 --seed 0 --out chorus-100-0
 measure test 600 chorus-100-0 chorus-100-0 --head prototype
