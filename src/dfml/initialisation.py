@@ -87,7 +87,7 @@ class Initialisation:
                 )
             groups[group][rest] = tensor
         _check_shapes(path, groups["params"], net)
-        expected = ExpectedAnswers(**groups["expected"]) if groups["expected"] else None
+        expected = ExpectedAnswers.from_state(groups["expected"]) if groups["expected"] else None
         return cls(groups["params"], net, groups["statistics"], about.get("provenance", {}), expected)
 
     def on(self, device: torch.device | str) -> "Initialisation":

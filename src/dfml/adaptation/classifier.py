@@ -34,8 +34,9 @@ class FewShotClassifier(Fitted):
     of any kind. Without `apis` nothing is ever sent, and a prediction never depends on what else is in the batch:
     BatchNorm statistics are frozen when fitting, those of the support set blended with those of learning,
     `support_weight` to 1 - `support_weight`. Without a `head` it is nearest class mean: among expected answers where
-    the initialisation knows them and no API is asked, else among features. It computes on `device` (cpu, cuda, cuda:1
-    or auto).
+    the initialisation knows them and no API is asked, else among features. Expected answers are those to an image and
+    to its mirror image, unless `mirror` is False: a letter is another one in the mirror. It computes on `device`
+    (cpu, cuda, cuda:1 or auto).
 
     With `apis`, a manifest or a list, these are asked about the support set when fitting, and when predicting about the
     images that the initialisation alone is least sure of: as many queries as `ask` times the number of images, or, with
@@ -53,6 +54,7 @@ class FewShotClassifier(Fitted):
         lr: float = 0.01,
         steps: int = 10,
         support_weight: float = SUPPORT_WEIGHT,
+        mirror: bool = True,
         device: str = "cpu",
         apis: str | Path | Sequence[BlackBox] | None = None,
         ask: float | Literal["auto"] | None = "auto",
@@ -66,6 +68,7 @@ class FewShotClassifier(Fitted):
         self.lr = lr
         self.steps = steps
         self.support_weight = support_weight
+        self.mirror = mirror
         self.device = device
         self.apis = apis
         self.ask = ask
@@ -228,6 +231,7 @@ class FewShotClassifier(Fitted):
             lr=self.lr,
             steps=self.steps,
             support_weight=self.support_weight,
+            mirror=self.mirror,
         )
 
     def _loaded(self) -> Initialisation:

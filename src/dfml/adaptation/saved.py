@@ -55,7 +55,7 @@ class SavedClassifier:
         if self.provenance is not None:
             about["provenance"] = self.provenance
         if self.student is not None:
-            about["net"] = asdict(self.student.spec)
+            about["net"], about["mirror"] = asdict(self.student.spec), self.student.mirror
             tensors |= {f"student.{name}": tensor for name, tensor in self.student.state_dict().items()}
         if self.support is not None:
             about["apis"] = {"names": list(self.support.names), "shots": self.support.shots}
@@ -73,7 +73,7 @@ class SavedClassifier:
         told, student, support = about.get("apis"), None, None
         if "net" in about:
             own = {name.removeprefix("student."): t for name, t in tensors.items() if name.startswith("student.")}
-            student = _student_from(NetSpec(**about["net"]), own)
+            student = _student_from(NetSpec(**about["net"]), own, mirror=about.get("mirror", False))
         if told is not None:
             sums = tuple(tensors[f"apis.{place}"] for place in range(len(told["names"])))
             support = SupportAnswers(tuple(told["names"]), tensors["apis.weights"], sums, told["shots"])
@@ -104,9 +104,9 @@ def export_student(student: FrozenClassifier, classes: Sequence[Any], path: str 
     )
 
 
-def _student_from(spec: NetSpec, tensors: dict[str, Tensor]) -> FrozenClassifier:
-    named = {name: tensors[f"expected.{name}"] for name in ExpectedAnswers.TENSORS if f"expected.{name}" in tensors}
-    expected = ExpectedAnswers(**named) if named else None
+def _student_from(spec: NetSpec, tensors: dict[str, Tensor], *, mirror: bool) -> FrozenClassifier:
+    named = {name.removeprefix("expected."): t for name, t in tensors.items() if name.startswith("expected.")}
+    expected = ExpectedAnswers.from_state(named) if named else None
     student = FrozenClassifier(
         spec,
         spec.outline(),
@@ -114,6 +114,7 @@ def _student_from(spec: NetSpec, tensors: dict[str, Tensor]) -> FrozenClassifier
         towards=tensors.get("towards"),
         centre=tensors.get("centre"),
         expected=expected,
+        mirror=mirror,
     )
     student.load_state_dict(tensors)
     return student

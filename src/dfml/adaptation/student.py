@@ -14,7 +14,8 @@ from dfml.errors import ConfigError
 from dfml.initialisation import Initialisation
 from dfml.nets import Classifier, NetSpec
 from dfml.nets.expected_answers import ExpectedAnswers
-from dfml.nets.functional import Net, head_for, normalise
+from dfml.nets.functional import Net, features_of, head_for, normalise
+from dfml.nets.sight import looks
 from dfml.nets.statistics import batch_statistics, blend, frozen
 
 SUPPORT_WEIGHT = 0.2
@@ -26,7 +27,8 @@ class FrozenClassifier(nn.Module):
 
     Where it compares, the logits are `scale` times the cosines of an image's direction with the class means. A class
     mean of more images lies nearer to the truth, so `scale` grows with the shots; see `answer_features`. With `towards`
-    and `centre`, they are instead how far the image lies from the centre in the direction of each class.
+    and `centre`, they are instead how far the image lies from the centre in the direction of each class. With `mirror`,
+    an image's direction is the mean of its own and its mirror image's.
     """
 
     sums: Tensor | None  # (way, d) of the directions of the support set; None: score with the network's last layer
@@ -46,9 +48,10 @@ class FrozenClassifier(nn.Module):
         centre: Tensor | None = None,
         scale: float = 1.0,
         expected: ExpectedAnswers | None = None,
+        mirror: bool = False,
     ) -> None:
         super().__init__()
-        self.spec = spec
+        self.spec, self.mirror = spec, mirror
         self.net = net.eval().requires_grad_(False)
         self.expected = expected
         self.register_buffer("sums", sums)
@@ -71,8 +74,8 @@ class FrozenClassifier(nn.Module):
 
     def directions(self, x: Tensor) -> Tensor:
         """The direction (n, d) of every image's features, joined by its expected answers where those are known."""
-        features = self.net.features(self._laid_out(x))
-        return F.normalize(features if self.expected is None else self.expected(features), dim=1)
+        seen = self._seen(x)
+        return F.normalize(seen + self._seen(x.flip(-1)) if self.mirror else seen, dim=1)
 
     def inputs(self, x: Tensor) -> Iterator[Tensor]:
         """Images of any size, uint8 or float in [0, 1], as it takes them, some at a time."""
@@ -104,6 +107,10 @@ class FrozenClassifier(nn.Module):
             )
         return self.examples
 
+    def _seen(self, x: Tensor) -> Tensor:
+        maps = self.net.maps(self._laid_out(x))
+        return features_of(self.spec, maps[-1]) if self.expected is None else self.expected(looks(self.spec, maps))
+
     def _laid_out(self, x: Tensor) -> Tensor:
         """In the order of memory that is fastest."""
         return x.contiguous(memory_format=self.spec.memory_format)
@@ -119,8 +126,12 @@ def adapt_student(
     lr: float,
     steps: int,
     support_weight: float,
+    mirror: bool,
 ) -> FrozenClassifier:
-    """The network of `init` for the classes of a support set: images x (n, c, h, w) in [0, 1], labels y (n,)."""
+    """The network of `init` for the classes of a support set: images x (n, c, h, w) in [0, 1], labels y (n,).
+
+    `mirror`: whether an image and its mirror image show the same, so that expected answers may be those to both.
+    """
     net, params = Net(init.net), dict(init.params)
     head = head or best_head(init.expected)
     check_expected(head, init.expected)
@@ -141,7 +152,8 @@ def adapt_student(
     if init.statistics and support_weight < 1:
         statistics = blend(statistics, init.statistics, support_weight)
     expected = init.expected if head == "answers" else None
-    adapted = FrozenClassifier(spec, frozen(spec, params, statistics), expected=expected)
+    mirror = mirror and expected is not None
+    adapted = FrozenClassifier(spec, frozen(spec, params, statistics), expected=expected, mirror=mirror)
     if compares:
         adapted.examples = adapted.directions(normalise(x)), y
         adapted.sums = class_sums(*adapted.examples, way)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dfml.cli.options import add_device, at_most, check_out
+from dfml.cli.options import add_device, add_mirror, at_most, check_out
 
 
 def add(verbs: Any) -> None:
@@ -23,6 +23,7 @@ def add(verbs: Any) -> None:
     )
     adapt.add_argument("--lr", type=float, default=0.01)
     adapt.add_argument("--steps", type=int, default=10)
+    add_mirror(adapt)
     adapt.add_argument("--ask", type=Path, metavar="APIS", help="an apis.toml or zoo: ask these about the images, too")
     adapt.add_argument("--budget", type=int, metavar="QUERIES", help="with --ask: to all APIs together, never passed")
     add_device(adapt)
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> None:
         head=args.head,
         lr=args.lr,
         steps=args.steps,
+        mirror=args.mirror,
         device=args.device,
         apis=args.ask,
         budget=args.budget,

@@ -161,7 +161,7 @@ def _adapt(out: Path, run: Path) -> None:
 
     task = sample_episode(open_dataset("glyphs", "test"), EpisodeSpec(shot=5), stream(SEED, "demo"))
     labels = [task.classes[label] for label in task.support_labels.tolist()]
-    classifier = Initialisation.load(run).adapt(task.support, labels)
+    classifier = Initialisation.load(run).adapt(task.support, labels, mirror=False)  # characters
     classifier.save(out / "classifier")
     right = classifier.score(task.query, [task.classes[label] for label in task.query_labels.tolist()])
     console.print(f"{', '.join(task.classes)}: {100 * right:.0f} % of {len(task.query)} further images are recognised")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dfml.cli.options import add_hardware, chosen_hardware
+from dfml.cli.options import add_hardware, add_mirror, chosen_hardware
 
 if TYPE_CHECKING:
     from dfml.evaluation.metatest import TaskProtocol
@@ -33,6 +33,7 @@ def add(verbs: Any) -> None:
     evaluate.add_argument("--centre", action="store_true", help="prototype, answers: subtract the task's mean feature")
     evaluate.add_argument("--inductive", action="store_true", help="frozen statistics, as `dfml adapt` makes them")
     evaluate.add_argument("--support-weight", type=float, help="inductive: the support set's share of the statistics")
+    add_mirror(evaluate)
     evaluate.add_argument(
         "--ask", type=Path, metavar="APIS", help="also ask these about the images: a live classifier, in one process"
     )
@@ -72,6 +73,7 @@ def run(args: argparse.Namespace) -> None:
                 "shot": shot,
                 **{key: getattr(args, key) for key in ("dataset", "part", "way", "tasks", "seed")},
                 "inductive": args.inductive or args.ask is not None,
+                "mirror": args.mirror,
                 **({} if args.support_weight is None else {"support_weight": args.support_weight}),
             },
             where="dfml evaluate",

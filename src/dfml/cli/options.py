@@ -30,6 +30,16 @@ def chosen_hardware(args: argparse.Namespace) -> "Hardware":
     return find_hardware(args.device, args.precision)
 
 
+def add_mirror(verb: Any) -> None:
+    """Whether images may be looked at in a mirror."""
+    verb.add_argument(
+        "--no-mirror",
+        dest="mirror",
+        action="store_false",
+        help="head answers: what is mirrored is something else, as with letters",
+    )
+
+
 def add_engine(verb: argparse.ArgumentParser, what: str) -> None:
     """`--engine` and `--address`; `what` tells what is done there."""
     verb.add_argument("--engine", default="local", choices=("local", "ray"), help=f"{what} (default: local)")

@@ -41,6 +41,8 @@ class TaskProtocol:
     """adapt with frozen statistics, as the product does, instead of those of the task's batch"""
     support_weight: float = SUPPORT_WEIGHT
     """inductive: how much the support set's statistics count against those of learning"""
+    mirror: bool = True
+    """inductive, with the head answers: whether an image and its mirror image show the same"""
 
     def __post_init__(self) -> None:
         if self.tasks < 1:
@@ -125,6 +127,7 @@ def scorer(init: Initialisation, protocol: TaskProtocol, hardware: Hardware = CP
             lr=head.lr,
             steps=head.steps,
             support_weight=protocol.support_weight,
+            mirror=protocol.mirror,
             device=str(hardware.device),
         )
         return classifier.score(episode.query, episode.query_labels)
@@ -177,7 +180,7 @@ def describe(protocol: TaskProtocol, accuracy: Accuracy) -> dict[str, Any]:
         "lr": protocol.head.lr,
         "steps": protocol.head.steps,
         "statistics": "frozen" if protocol.inductive else "task",
-        **({"support_weight": protocol.support_weight} if protocol.inductive else {}),
+        **({"support_weight": protocol.support_weight, "mirror": protocol.mirror} if protocol.inductive else {}),
         "mean": round(accuracy.mean, 3),
         "ci95": round(accuracy.ci95, 3),
     }

@@ -44,7 +44,7 @@ def task_scores(
         with torch.no_grad():
             features = net.features(params, torch.cat([episode.support, episode.query]))
             if config.head == "answers" and expected is not None:
-                features = expected(features)
+                features = expected([features])
         return cosine_scores(features, episode.support_labels, way, centre=config.centre)
     net, params = head_for(net, params, way)
     params = {name: p.detach().requires_grad_() for name, p in params.items()}

@@ -32,10 +32,16 @@ class Conv4(nn.Module):
         self.blocks = nn.Sequential(*(ConvBlock(*pair, batch_norm) for pair in pairwise(inputs)))
         self.head = nn.Linear(widths[-1] * (size // 16) ** 2, way)
 
+    def maps(self, x: Tensor) -> list[Tensor]:
+        """What comes out of each block (n, width, h, w)."""
+        out: list[Tensor] = []
+        for block in self.blocks:
+            out.append(block(out[-1] if out else x))
+        return out
+
     def features(self, x: Tensor) -> Tensor:
         """The flattened maps (n, last width * (size // 16)**2) that the last layer reads."""
-        maps: Tensor = self.blocks(x)
-        return maps.flatten(1)
+        return self.maps(x)[-1].flatten(1)
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.features(x))

@@ -66,6 +66,8 @@ def export_onnx(
         # The exporter through TorchScript warns that it is the old one. The new one (dynamo=True) takes 4 s a model
         # instead of 0.2 s, needs onnxscript besides, and writes the same network.
         warnings.simplefilter("ignore", DeprecationWarning)
+        # It also warns of Python numbers that are computed from sizes: all are constant but the number of images.
+        warnings.filterwarnings("ignore", "Converting a tensor to a Python integer")
         torch.onnx.export(
             net,
             (torch.full((2, *image), 0.5),),

@@ -37,7 +37,7 @@ class Net:
 
     def __init__(self, spec: NetSpec, *, mixed: bool = False) -> None:
         self.spec, self.mixed = spec, mixed
-        self._features: Callable[[Params, Tensor], Tensor] = _resnet if spec.residual else _conv4
+        self._maps: Callable[[Params, Tensor], list[Tensor]] = _resnet if spec.residual else _conv4
 
     def init(self, rng: Generator, *, device: torch.device | str = "cpu") -> Params:
         """Fresh parameters, the same as those of `spec.build(rng=rng)`, moved to `device`."""
@@ -56,9 +56,13 @@ class Net:
 
     def features(self, params: Params, images: Tensor) -> Tensor:
         """What the last layer reads: (n, last width * (size // 16)**2) for Conv4, (n, 8 * width) for ResNets."""
+        return features_of(self.spec, self.maps(params, images)[-1])
+
+    def maps(self, params: Params, images: Tensor) -> list[Tensor]:
+        """What comes out of each block of a Conv4, of each stage of a ResNet: (n, width, h, w)."""
         x = normalise(images).contiguous(memory_format=self.spec.memory_format)
         with autocast(x.device, mixed=self.mixed):
-            return self._features(params, x)
+            return self._maps(params, x)
 
 
 def head_for(net: Net, params: Params, way: int) -> tuple[Net, Params]:
@@ -80,10 +84,17 @@ def normalise(images: Tensor) -> Tensor:
     return (images - MEAN) / STD
 
 
-def _conv4(params: Params, x: Tensor) -> Tensor:
+def features_of(spec: NetSpec, last: Tensor) -> Tensor:
+    """What the last layer reads of the last maps (n, width, h, w)."""
+    return last.mean((-2, -1)) if spec.residual else last.flatten(1)
+
+
+def _conv4(params: Params, x: Tensor) -> list[Tensor]:
+    maps = []
     for block in range(4):
         x = _conv_block(params, f"blocks.{block}.", x)
-    return x.flatten(1)
+        maps.append(x)
+    return maps
 
 
 def _conv_block(params: Params, prefix: str, x: Tensor) -> Tensor:
@@ -95,13 +106,18 @@ def _conv_block(params: Params, prefix: str, x: Tensor) -> Tensor:
     return norm_pool_relu(conv2d(x, weight, padding=1), gain, params[prefix + "norm.bias"])
 
 
-def _resnet(params: Params, x: Tensor) -> Tensor:
+def _resnet(params: Params, x: Tensor) -> list[Tensor]:
     x = _norm(params, "stem_norm.", conv2d(x, params["stem.weight"], padding=1)).relu()
+    maps: list[Tensor] = []
     block = 0
     while (prefix := f"stages.{block}.") + "conv1.weight" in params:
         x = _basic_block(params, prefix, x)
+        if maps and maps[-1].shape == x.shape:
+            maps[-1] = x  # one more block of the same stage
+        else:
+            maps.append(x)
         block += 1
-    return x.mean((-2, -1))
+    return maps
 
 
 def _basic_block(params: Params, prefix: str, x: Tensor) -> Tensor:

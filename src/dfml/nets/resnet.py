@@ -36,6 +36,7 @@ class ResNet(nn.Module):
         super().__init__()
         self.stem = nn.Conv2d(channels, width, 3, padding=1, bias=False)
         self.stem_norm = norm(width, batch_norm)
+        self.blocks = blocks
         stages: list[nn.Module] = []
         inputs = width
         for stage in range(4):
@@ -47,10 +48,18 @@ class ResNet(nn.Module):
         self.stages = nn.Sequential(*stages)
         self.head = nn.Linear(inputs, way)
 
+    def maps(self, x: Tensor) -> list[Tensor]:
+        """What comes out of each stage (n, width, h, w)."""
+        x, out = torch.relu(self.stem_norm(self.stem(x))), []
+        for number, block in enumerate(self.stages, 1):
+            x = block(x)
+            if number % self.blocks == 0:
+                out.append(x)
+        return out
+
     def features(self, x: Tensor) -> Tensor:
         """The averaged maps (n, 8 * width) that the last layer reads."""
-        maps: Tensor = self.stages(torch.relu(self.stem_norm(self.stem(x))))
-        return maps.mean((-2, -1))
+        return self.maps(x)[-1].mean((-2, -1))
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.features(x))

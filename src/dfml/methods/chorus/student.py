@@ -23,6 +23,7 @@ from dfml.methods.chorus.vocabulary import Vocabulary
 from dfml.nets.answer_directions import MANY_CLASSES
 from dfml.nets.expected_answers import ExpectedAnswers, weight_of_answers
 from dfml.nets.functional import Net, Params
+from dfml.nets.sight import looks
 from dfml.runtime import Map
 
 KIND, VERSION = "chorus checkpoint", 6
@@ -137,14 +138,17 @@ class ChorusStudent:
         """
         kept = (self.trust > 0).nonzero().squeeze(1)
         weight, bias = self.heads.circles(kept)
-        features = self.net.features(self.params, images)
+        # In batches: each large enough for its own statistics, small enough for the memory.
+        batches = images.tensor_split(max(1, len(images) // 512))
+        looked = [looks(self.net.spec, self.net.maps(self.params, batch)) for batch in batches]
+        seen = [torch.cat(look) for look in zip(*looked, strict=True)]
         gain = self.gain[kept]
         share = gain.square() if self.misfit.directions else gain  # of an answer: a cosine explains its square
         r = weight_of_answers(share, self.answers.ways[kept], directions=self.misfit.directions)
         return ExpectedAnswers.centred_on(
             weight.flatten(0, 1),
             bias.flatten(),
-            features,
+            seen,
             apis=len(bias),
             answer_weight=r,
             directions=self.misfit.directions,
