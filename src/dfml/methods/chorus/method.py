@@ -45,12 +45,14 @@ FEWEST = 20
 """queries an API below which its answers say nothing"""
 USUAL, MOST = 1000, 5000
 """queries an API without a budget, and with one that is larger"""
-USUAL_STEPS, FEWEST_STEPS = 4000, 1000
-"""updates for `USUAL` queries an API at most, and for any number"""
+MOST_STEPS, FEWEST_STEPS = 2828, 1000
+"""updates for `USUAL` queries an API at most, and for any number at least"""
 SMALL_API = 96
 """pixels of a side up to which APIs are asked about pictures of their own size"""
 VIEWS = 90
 """times that a student may see a picture, with what an API says of it: then it knows them by heart"""
+MEASURED = 2048
+"""pictures on which it is measured how what the student sees and expects varies"""
 POINTS = 100
 """of the learning curve that the run keeps"""
 CHECKPOINT_SECONDS = 20.0
@@ -87,9 +89,9 @@ PRESETS = {
     "thorough": ChorusConfig(queries=5000),
     "strong": ChorusConfig(
         queries=5000,
-        net=MetaModelConfig(arch="conv4-growing", width=32, largest=48),
+        net=MetaModelConfig(arch="conv4-growing", width=48, largest=48),
         distil=ChorusDistilConfig(parts=4),
-    ),  # a student twice as wide: two and a half times the work
+    ),  # a student three times as wide: five times the work
 }
 
 
@@ -119,13 +121,14 @@ def plan(
             "or else nobody hears of some; 0 chooses"
         )
     queries, distil = min(bounds), config.distil
-    most = distil.steps or max(FEWEST_STEPS, round(USUAL_STEPS * (queries / USUAL) ** 0.5))
-    spread = config.spread or spread_for(queries, [spec.way for spec in specs], learned=most * distil.batch)
+    learned = distil.steps * distil.batch if distil.steps else None
+    spread = config.spread or spread_for(queries, [spec.way for spec in specs], learned=learned)
     pictures = sum(_pictures(replace(config, queries=queries, spread=spread)))
     turns = max(1.0, len(specs) / distil.heard)  # updates until every API has been listened to
+    suitable_steps = min(turns * VIEWS * pictures / distil.batch, MOST_STEPS * (queries / USUAL) ** (1 / 3))
     distil = replace(
         distil,
-        steps=distil.steps or max(FEWEST_STEPS, min(most, round(turns * VIEWS * pictures / distil.batch))),
+        steps=distil.steps or max(FEWEST_STEPS, round(suitable_steps)),
         power=distil.power or (0.5 if config.own_images else 1.0),
         classes="by-name" if distil.classes == "auto" else distil.classes,
         optimiser="muon" if distil.optimiser == "auto" else distil.optimiser,
@@ -210,8 +213,8 @@ def run(config: ChorusConfig, place: Workplace) -> Initialisation:
         student = _distil(config, place, answers.on(device), vocabulary, side_by_side)
         for api, weight in zip(place.apis, student.trust.tolist(), strict=True):
             place.emit(ApiWeighed(api=api.spec.name, weight=round(weight, 3)))
-        some = answers.images[:512].to(device).float() / 255  # the user's own where there are some: they stand first
-        statistics = batch_statistics(spec, student.params, normalise(some))
+        some = answers.images[:MEASURED].to(device).float() / 255  # first the user's own, where there are some
+        statistics = batch_statistics(spec, student.params, normalise(some[:512]))
         return Initialisation(student.params, spec, statistics, expected=student.expected(some))
 
 

@@ -20,13 +20,15 @@ ROOM = 2**26
 """numbers that answers may fill, those that were not asked for among them"""
 
 
-def spread_for(queries: int, ways: Sequence[int], *, learned: int) -> int:
+def spread_for(queries: int, ways: Sequence[int], *, learned: int | None = None) -> int:
     """Pictures for each query, where APIs of so many classes are asked `queries` times each.
 
-    The student learns from `learned` pictures in all, the same ones again and again.
+    The student learns from `learned` pictures in all, the same ones again and again; None: from as many as it takes.
     """
     listeners = LISTENERS_OF_MANY_CLASSES if median_low(ways) > MANY_CLASSES else LISTENERS
-    bounds = WIDEST, len(ways) // listeners, learned // (OFTEN * queries), ROOM // (queries * len(ways) * max(ways))
+    bounds = [WIDEST, len(ways) // listeners, ROOM // (queries * len(ways) * max(ways))]
+    if learned is not None:
+        bounds.append(learned // (OFTEN * queries))
     return max(1, min(bounds))
 
 
