@@ -6,7 +6,7 @@ source "$(dirname "$0")/../setup.sh"
 conv4=(--set net.arch=conv4 --set net.width=32)
 
 for seed in 0 1 2; do # the product: statistics frozen at adaptation; the blend was chosen on validation classes, in results/inductive
-    dfml learn zoo100 --preset thorough "${conv4[@]}" --seed $seed --out chorus-5000-$seed
+    dfml learn zoo100 --preset thorough "${conv4[@]}" --set distil.steps=8944 --seed $seed --out chorus-5000-$seed
     measure test 600 chorus-5000-$seed chorus-5000-$seed-product --head prototype answers --inductive
 done
 measure test 600 chorus-5000-0 chorus-5000-0 --head prototype answers
@@ -27,7 +27,7 @@ for seed in 0 1 2; do
 done
 
 for seed in 0 1 2; do
-    dfml learn zoo100 --budget-per-api 500 "${conv4[@]}" --set distil.steps=2828 --seed $seed --out chorus-500-$seed
+    dfml learn zoo100 --budget-per-api 500 "${conv4[@]}" --seed $seed --out chorus-500-$seed
     measure test 600 chorus-500-$seed chorus-500-$seed --head prototype
     measure test 600 chorus-500-$seed chorus-500-$seed-product --head prototype answers --inductive
 done
@@ -46,8 +46,8 @@ other() { # other DATASET ZOO NAME OPTION...
 }
 other cub zoo100-cub cub-100-0 "${conv4[@]}"
 other mini-imagenet zoo100-mini mini-100-0 "${conv4[@]}"
-other mini-imagenet zoo100-mini mini-5000-0 "${conv4[@]}" --budget-per-api 5000
-other mini-imagenet zoo100-mini mini-strong-0 --preset strong --set spread=4 --set distil.steps=3000   # a third of its updates
+other mini-imagenet zoo100-mini mini-5000-0 "${conv4[@]}" --set distil.steps=8944 --budget-per-api 5000
+other mini-imagenet zoo100-mini mini-strong-0 --preset strong --set net.width=32
 
 dfml learn zoo10 --budget-per-api 100 "${conv4[@]}" --set distil.steps=1265 --seed 0 --out chorus-100-0
 measure test 600 chorus-100-0 chorus-100-0 --head prototype

@@ -27,5 +27,5 @@ for each in 16 64; do
     learn $((64 * each)) --images own-pictures-$each
 done
 # as was the default then
-learn strong-4096 --images own-pictures-64 --preset strong --set queries=5096 --set distil.steps=2500 --set pictures=painted \
+learn strong-4096 --images own-pictures-64 --preset strong --set net.width=32 --set queries=5096 --set distil.steps=2500 --set pictures=painted \
     --set distil.optimiser=adam

@@ -13,7 +13,7 @@ apis = {name: entry for name, entry in apis.items() if name not in ("birds", "ci
 Path("real-apis/imagenet.toml").write_text(tomli_w.dumps({"apis": apis}))
 '
 # What is asked live was measured with a student that keeps all classes apart, and learned as was the default then.
-dfml learn real-apis/imagenet.toml --preset strong --budget-per-api 1000 --set net.size=32 --set spread=1 \
+dfml learn real-apis/imagenet.toml --preset strong --set net.width=32 --budget-per-api 1000 --set net.size=32 --set spread=1 \
     --set distil.classes=apart --set pictures=painted --set distil.optimiser=adam --set distil.steps=4000 --out real-strong
 for part in val test; do
     dfml bench real --apis real-apis/apis.toml --dataset cifar-fs --data "$data" --part $part --run real-strong \
@@ -35,7 +35,7 @@ measure test 300 real-strong four-test --ask real-apis/imagenet.toml --ask-share
 measure test 300 real-strong six-test --ask real-apis/apis.toml --ask-share .1 .5 1
 measure val 150 real-strong lite0-val --ask real-apis/lite0.toml --ask-share 0 .1 .3 .5 1
 # Classes of one name as one, and every picture shown to one network: what that student knows by itself.
-dfml learn real-apis/imagenet.toml --preset strong --budget-per-api 1000 --set net.size=32 --set spread=4 \
+dfml learn real-apis/imagenet.toml --preset strong --set net.width=32 --budget-per-api 1000 --set net.size=32 --set spread=4 \
     --set distil.steps=4000 --out real-named
 measure test 300 real-named named-test --head prototype answers --inductive
 # Without more words: two networks hear of each picture, and the student sees 48 pixels.
