@@ -24,13 +24,9 @@ def looks(spec: NetSpec, maps: Sequence[Tensor]) -> list[Tensor]:
     The features that the last layer reads, the quadrants of the block before the last, the means of the one before.
     """
     *_, early, late, last = maps
-    side = _side(late)
+    side = int(late.shape[-1])  # a constant, also where the exporter to ONNX hands out tensors for sizes
     quadrants = F.avg_pool2d(late, (side + 1) // 2, side // 2)  # of an odd side they share the middle
     return [features_of(spec, last), quadrants.flatten(1), early.mean((-2, -1))]
-
-
-def _side(maps: Tensor) -> int:
-    return int(maps.shape[-1])  # a constant, also where the exporter to ONNX hands out tensors for sizes
 
 
 class Evened(nn.Module):
